@@ -1,0 +1,80 @@
+"""Settings of a group and of its protocols. Every value has a working default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from llft.instant import MS
+
+
+class Replication(Enum):
+    SEMI_ACTIVE = "semi-active"
+    SEMI_PASSIVE = "semi-passive"
+
+
+class PartitionPolicy(Enum):
+    """D-11: what a primary does that has lost sight of most of its members."""
+
+    PRECEDENCE = "precedence"
+    MAJORITY = "majority"
+
+
+class ThreadMode(Enum):
+    """D-16: the token, or the paper's Consistent Multi-Threading Service."""
+
+    TOKEN = "token"
+    ORDERED = "ordered"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """All in nanoseconds, all bounds on waiting. MAX_COUNT and MAX_ACK are the paper's."""
+
+    heartbeat_interval_ns: int = 5 * MS
+    primary_timeout_ns: int = 20 * MS
+    """Of the backup with rank 2; rank r waits (2r - 3) times as long."""
+    backup_timeout_ns: int = 60 * MS
+    retransmit_interval_ns: int = 5 * MS
+    first_ack_delay_ns: int = 2 * MS
+    nack_interval_ns: int = 3 * MS
+    keep_alive_interval_ns: int = 20 * MS
+    propose_interval_ns: int = 4 * MS
+    join_interval_ns: int = 40 * MS
+    recovery_bound_ns: int = 150 * MS
+    connect_bound_ns: int = 1500 * MS
+    idle_connection_bound_ns: int = 60_000 * MS
+    switch_bound_ns: int = 60 * MS
+    lag_bound_ns: int = 400 * MS
+    state_update_interval_ns: int = 50 * MS
+    max_count: int = 6
+    join_max_count: int = 12
+    max_ack: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on memory, checked before it is taken."""
+
+    datagram_bytes: int = 1400
+    message_bytes: int = 64 * 1024 * 1024
+    window_messages: int = 256
+    window_bytes: int = 1024 * 1024
+    order_lag_bytes: int = 256 * 1024
+    order_carried_bytes: int = 900
+    """At most so many bytes of order information ride on one datagram."""
+    joiner_log_messages: int = 4096
+    state_update_operations: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    group_id: int
+    replication: Replication = Replication.SEMI_ACTIVE
+    threads: ThreadMode = ThreadMode.TOKEN
+    partition: PartitionPolicy = PartitionPolicy.PRECEDENCE
+    output_commit_level: int = 0
+    outside: bool = False
+    """A gateway: what it delivers leaves the system, so it waits for the output commit (D-10)."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,85 @@
+"""What a replica wants done. Effects are imperative; the shell performs them in order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from llft.core.determinizer.operations import Result
+from llft.identifiers import BirthId, GroupId, ThreadId
+from llft.journal.record import Record
+
+
+class Multicast(NamedTuple):
+    """Send to every member of a group. To one's own group: to the other members."""
+
+    group_id: GroupId
+    data: bytes
+
+
+class Transmit(NamedTuple):
+    """Send to one process of one's own group."""
+
+    birth_id: BirthId
+    data: bytes
+
+
+class StartApplication(NamedTuple):
+    """Begin the program from its birth: create its main thread (thread 1) and run it."""
+
+
+class ResumeThread(NamedTuple):
+    """The operation that this thread invoked is complete; it runs on with the result."""
+
+    thread: ThreadId
+    result: Result
+
+
+class StartThread(NamedTuple):
+    """The thread that invoked Spawn has a new sibling, which is to run now."""
+
+    thread: ThreadId
+    argument: object
+
+
+class CaptureState(NamedTuple):
+    """Checkpoint the application now, all its threads being parked, and answer with
+    StateCaptured before anything else happens."""
+
+
+class RestoreState(NamedTuple):
+    """Become the application that was captured: its threads are parked in the operations
+    they had invoked, and are resumed by ResumeThread like those of a running one."""
+
+    state: bytes
+
+
+class ResetApplication(NamedTuple):
+    """Forget the application: this replica rejoins its group as a new process would."""
+
+    new_birth_wanted: bool = True
+
+
+class WriteRecord(NamedTuple):
+    """Write to the journal."""
+
+    record: Record
+
+
+class Stop(NamedTuple):
+    """This replica has left its group and may end."""
+
+    reason: str
+
+
+Effect = (
+    Multicast
+    | Transmit
+    | StartApplication
+    | ResumeThread
+    | StartThread
+    | CaptureState
+    | RestoreState
+    | ResetApplication
+    | WriteRecord
+    | Stop
+)

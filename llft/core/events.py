@@ -1,0 +1,71 @@
+"""What can happen to a replica. Events are past tense; `Replica.step` takes one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from llft.core.determinizer.operations import Operation
+from llft.identifiers import BirthId, ThreadId
+
+
+class Started(NamedTuple):
+    """The process is up and wants to join its group. `alone` skips the search for an
+    existing group (paper, backup change, line 11): for an operator who knows."""
+
+    alone: bool = False
+
+
+class MessageReceived(NamedTuple):
+    """A datagram arrived, whatever it is."""
+
+    data: bytes
+
+
+class DeadlinePassed(NamedTuple):
+    """The instant that `next_deadline()` named has come."""
+
+
+class OperationInvoked(NamedTuple):
+    """An application thread called something interposed, and waits for a ResumeThread."""
+
+    thread: ThreadId
+    operation: Operation
+
+
+class ThreadEnded(NamedTuple):
+    """An application thread returned from its function."""
+
+    thread: ThreadId
+
+
+class PeerDied(NamedTuple):
+    """A death certificate (D-23): the kernel of that process says it is gone."""
+
+    birth_id: BirthId
+
+
+class StateCaptured(NamedTuple):
+    """The answer to CaptureState, given before any application thread ran on."""
+
+    state: bytes
+
+
+class SwitchRequested(NamedTuple):
+    """An operator wants the backup of rank 2 to take over from this primary."""
+
+
+class LeaveRequested(NamedTuple):
+    """An operator wants this replica to go, without a gap."""
+
+
+Event = (
+    Started
+    | MessageReceived
+    | DeadlinePassed
+    | OperationInvoked
+    | ThreadEnded
+    | PeerDied
+    | StateCaptured
+    | SwitchRequested
+    | LeaveRequested
+)
