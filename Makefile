@@ -1,0 +1,48 @@
+# `make demo` and `make test` need nothing but Python 3.11 or newer.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench clean
+
+help:
+	@echo 'make demo    watch a fail-over, narrated'
+	@echo 'make test    lint and all tests'
+	@echo 'make lint    ruff and mypy'
+	@echo 'make bench   the figures, one program each'
+	@echo 'make setup   the virtual environment in $(VENV) (the others do this by themselves)'
+	@echo 'make clean   remove what the others made'
+
+setup: $(STAMP)
+
+# The stamp makes every later run free; a changed pyproject.toml makes it stale.
+$(STAMP): pyproject.toml
+	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer is needed; set PYTHON=/path/to/it'; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/llft demo
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict -p llft
+
+test: setup lint
+	$(BIN)/python -m pytest -q -n $(JOBS)
+
+bench: setup
+	@set -e; for figure in bench/*.py; do \
+		test -e "$$figure" || { echo 'no figures yet'; break; }; \
+		echo "== $$figure"; $(BIN)/python "$$figure"; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+	find llft tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
