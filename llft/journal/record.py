@@ -1,7 +1,7 @@
 """The records of a journal: what a replica did, for whoever audits it.
 
-One contract for simulator, runtime and pipeline. A record is a named tuple whose first
-fields are always the same: when (the replica's own monotonic clock, or simulated time), which
+One contract for all who write and read journals. A record is a named tuple whose first
+fields are always the same: when (the monotonic clock of the world that the replica runs in), which
 group, which process, under which view. The schema version changes when a field does.
 """
 
@@ -174,7 +174,7 @@ class Gap(NamedTuple):
     """The journal itself lost records here."""
 
     stamp: Stamp
-    count: int
+    lost_count: int
 
 
 Record = (
