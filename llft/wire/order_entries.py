@@ -1,0 +1,91 @@
+"""The kinds of order entries, the ranges of their fields, and their text.
+
+`llft.wire.order` explains the entries and is what others import.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llft.errors import MisuseError
+
+READ: Final = 1
+SEND: Final = 2
+MUTEX: Final = 3
+TIME: Final = 4
+SOCKET: Final = 5
+GENERAL: Final = 6
+WAKE: Final = 7
+PRIMARY_VIEW: Final = 8
+REMOTE_VIEW: Final = 9
+
+Entry = tuple[Any, ...]
+
+U32_MAX: Final = (1 << 32) - 1
+U64_MAX: Final = (1 << 64) - 1
+SIZE_MAX: Final = 1 << 31
+DATA_BYTES_MAX: Final = 65_535
+RUN_MAX: Final = 65_535
+"""Entries in one run: lets a decoder count a run without holding it."""
+VIEW_BASES_MAX: Final = 65_536
+
+# The high four bits of an entry's first byte: what differs from the entry before it.
+KIND_MASK: Final = 0x0F
+NEW_PICK: Final = 0x10
+NEW_THREAD: Final = 0x20
+NEW_ITEM: Final = 0x40
+"""READ, SEND, SOCKET: another fd. TIME: another clock. MUTEX: a result other than True."""
+RUN: Final = 0x80
+"""READ, SEND: a run of more than one."""
+NEW_COUNT: Final = 0x80
+"""MUTEX, SOCKET, GENERAL: the count is not the operation's last one plus 1."""
+
+
+def check_range(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise MisuseError(
+            "order_field_out_of_range", f"keep it within {low}..{high}", field=name, value=value
+        )
+
+
+def describe(entry: Entry) -> str:
+    """One short line. The same at the primary and at its backups, whose entries lack the digests
+    of merged SENDs and hold 1 for True: so digests are left out and results are numbers."""
+    kind = entry[0]
+    if kind == PRIMARY_VIEW:
+        bases = " ".join(f"{fd}:{base}" for fd, base in entry[2])
+        return f"primary_view {_describe_view(entry[1])} [{bases}]"
+    if kind == REMOTE_VIEW:
+        return f"remote_view fd={entry[1]} {_describe_view(entry[2])} from={entry[3]}"
+    names = _FIELDS.get(kind)
+    if names is None:
+        raise MisuseError("order_entry_kind_unknown", "see llft.wire.order", entry=entry)
+    word, *fields = names
+    texts = [
+        f"{name}={_text(value)}" for name, value in zip(fields, entry[1:], strict=True) if name != "digest"
+    ]
+    return " ".join((word, *texts))
+
+
+_FIELDS: Final[dict[int, tuple[str, ...]]] = {
+    READ: ("read", "pick", "thread", "fd", "size"),
+    SEND: ("send", "pick", "thread", "fd", "timestamp", "digest"),
+    MUTEX: ("mutex", "pick", "thread", "mutex", "count", "result"),
+    TIME: ("time", "pick", "thread", "clock", "value"),
+    SOCKET: ("socket", "pick", "thread", "fd", "count", "data"),
+    GENERAL: ("general", "pick", "thread", "operation", "count", "data"),
+    WAKE: ("wake", "pick", "thread"),
+}
+
+
+def _describe_view(view: Any) -> str:
+    return f"{view} of {view.birth_id}"
+
+
+def _text(value: int | bytes | bytearray | memoryview) -> str:
+    if isinstance(value, int):
+        return str(int(value))
+    data = bytes(value)
+    if len(data) <= 24:
+        return data.hex() or "-"
+    return f"{data[:16].hex()}..{data[-8:].hex()}({len(data)})"
