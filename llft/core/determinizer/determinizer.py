@@ -1,0 +1,141 @@
+"""The Virtual Determinizer Framework, as one object (paper, section of that name; D-16, D-18).
+
+The shell runs the application's threads. Each call that a thread makes on something non-deterministic is
+an operation (`operations`), handed in by `invoke`; its result comes back through `drain`, now or
+later. At the primary (`live`) the result comes from outside and is recorded as an order
+entry; at a backup it comes from the entries that `follow` is given. Laws:
+
+* A completion, once drained, is final; every operation gets exactly one.
+* In token mode at most one thread is out (resumed or started, and not back with its next `invoke` or
+  `thread_ended`). In ordered mode several may be, and the shell may run them in any order.
+* `follow` takes the log in order, each entry only when the messages it needs are at the connections.
+* What this replica does and what the log says must agree; else DivergenceError, after which
+  this object is of no more use.
+* Time enters as an argument and is used for waiting only; clock readings go through `local_clock`.
+
+A first primary: `go_live(now)`, `start()`. A backup from birth: `start()`, `follow(...)`. A joiner:
+`restore(state, now)`, `follow(...)`. Promotion: `go_live(now)` once `caught_up`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llft.config import ThreadMode
+from llft.core.determinizer import snapshot
+from llft.core.determinizer.clock import LocalClock
+from llft.core.determinizer.engine import Completion, Engine
+from llft.core.determinizer.ordered import OrderedEngine
+from llft.core.determinizer.outside import Outside
+from llft.core.determinizer.sockets import Connections
+from llft.core.determinizer.token import TokenEngine
+from llft.errors import MisuseError, PeerError
+from llft.identifiers import ThreadId
+from llft.wire.order import Entry
+
+__all__ = ["Completion", "Determinizer"]
+
+
+class Determinizer:
+    def __init__(
+        self,
+        mode: ThreadMode,
+        connections: Connections,
+        record: Callable[[Entry], None],
+        local_clock: LocalClock,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self.mode = mode
+        outside = Outside(connections, record, local_clock, random_bytes)
+        engine: Engine = TokenEngine(outside) if mode is ThreadMode.TOKEN else OrderedEngine(outside)
+        self._engine = engine
+        self.invoke = engine.invoke
+        """(thread, operation, now_ns): a thread called something. Bound, for it is the hot path."""
+
+    @property
+    def live(self) -> bool:
+        """True at a primary. Set by `go_live`, for ever."""
+        return self._engine.live
+
+    @property
+    def held(self) -> bool:
+        """While True a live determinizer makes no entry: nothing is completed from outside, nothing
+        is sent. What needs no entry goes on. After setting it to False, call `poke`."""
+        return self._engine.held
+
+    @held.setter
+    def held(self, held: bool) -> None:
+        self._engine.held = held
+
+    @property
+    def on_consumed(self) -> Callable[[int, Entry], None] | None:
+        """Told of every followed entry when it is consumed, with its number: the how-manieth `follow`."""
+        return self._engine.on_consumed
+
+    @on_consumed.setter
+    def on_consumed(self, on_consumed: Callable[[int, Entry], None] | None) -> None:
+        self._engine.on_consumed = on_consumed
+
+    def start(self) -> None:
+        """Create thread 1, the main thread."""
+        if self._engine.last_thread:
+            raise MisuseError("application_started_twice", "start or restore once")
+        self._engine.start()
+
+    def thread_ended(self, thread: ThreadId) -> None:
+        self._engine.thread_ended(thread)
+
+    def poke(self, now_ns: int) -> None:
+        """Something changed at the connections, or a deadline passed: retry what is blocked."""
+        self._engine.poke(now_ns)
+
+    def next_deadline(self) -> int:
+        """When to `poke` at the latest; NEVER if nothing waits for time."""
+        return self._engine.next_deadline()
+
+    def follow(self, entry: Entry) -> None:
+        if self._engine.live:
+            raise MisuseError("primary_cannot_follow", "follow only before go_live", entry=entry)
+        self._engine.follow(entry)
+
+    def go_live(self, now_ns: int) -> None:
+        """Promotion: results come from outside from now on."""
+        if self._engine.live or not self._engine.caught_up:
+            raise MisuseError("promotion_too_early", "go live once, when caught_up", live=self._engine.live)
+        self._engine.go_live(now_ns)
+
+    def drain(self) -> list[Completion]:
+        """("resume", thread, result) and ("start", thread, argument), in order, each once."""
+        completions = self._engine.completions
+        if completions:
+            self._engine.completions = []
+        return completions
+
+    @property
+    def caught_up(self) -> bool:
+        """All followed entries are consumed."""
+        return self._engine.caught_up
+
+    @property
+    def consumed_count(self) -> int:
+        """How many of the followed entries are consumed."""
+        return self._engine.consumed_count
+
+    def snapshot(self) -> bytes:
+        """Everything that a restored one needs to continue identically, threads that are out included
+        (it will get their next invoke). All entries are consumed and all completions drained."""
+        if self._engine.completions or not self._engine.caught_up:
+            raise MisuseError("snapshot_not_quiescent", "drain, and be caught up")
+        return snapshot.dump(self._engine.capture())
+
+    def restore(self, state: bytes, now_ns: int) -> None:
+        """Become, as a backup, what was captured. Only for a new determinizer."""
+        if self._engine.last_thread or self._engine.live:
+            raise MisuseError("restored_into_a_running_one", "restore into a new determinizer")
+        loaded = snapshot.load(state)
+        if loaded.get("mode") != self.mode.value:
+            raise PeerError("thread_modes_differ", "start all replicas alike", mode=loaded.get("mode"))
+        self._engine.adopt(loaded, now_ns)
+
+    def statistics(self) -> dict[str, int]:
+        return self._engine.statistics()

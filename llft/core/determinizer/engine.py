@@ -1,0 +1,116 @@
+"""What the two thread modes share: the sources of results, the counts, the completions.
+
+An engine is driven by the facade (`determinizer.Determinizer`, whose docstring says what each call
+means) and differs from the other one only in which thread may go on when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from llft.core.determinizer.mutex import MutexTable
+from llft.core.determinizer.operations import Operation
+from llft.core.determinizer.outside import Outside
+from llft.core.determinizer.reproduction import Reproduction
+from llft.errors import UnsupportedOperationError
+from llft.identifiers import ThreadId
+from llft.instant import NEVER
+from llft.wire.order import Entry
+
+Completion = tuple[Literal["resume", "start"], ThreadId, object]
+
+MAIN_THREAD: ThreadId = 1
+
+
+class Engine:
+    """`parked` are the threads that wait for the outside, with the operations they wait in."""
+
+    def __init__(self, outside: Outside) -> None:
+        self.outside = outside
+        self.reproduction = Reproduction(outside)
+        self.mutexes = MutexTable()
+        self.live = False
+        self.held = False
+        self.completions: list[Completion] = []
+        self.parked: dict[ThreadId, Operation] = {}
+        self.last_thread: ThreadId = 0
+        self.followed_count = 0
+        self.consumed_count = 0
+        self.on_consumed: Callable[[int, Entry], None] | None = None
+
+    @property
+    def caught_up(self) -> bool:
+        return self.followed_count == self.consumed_count
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def invoke(self, thread: ThreadId, operation: Operation, now_ns: int) -> None:
+        raise NotImplementedError
+
+    def thread_ended(self, thread: ThreadId) -> None:
+        raise NotImplementedError
+
+    def poke(self, now_ns: int) -> None:
+        raise NotImplementedError
+
+    def follow(self, entry: Entry) -> None:
+        raise NotImplementedError
+
+    def go_live(self, now_ns: int) -> None:
+        raise NotImplementedError
+
+    def next_deadline(self) -> int:
+        raise NotImplementedError
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "recorded": self.outside.recorded_count,
+            "followed": self.followed_count,
+            "consumed": self.consumed_count,
+            "threads": self.last_thread,
+            "parked": len(self.parked),
+            "mutexes_held": self.mutexes.held_count,
+            "mutex_waiters": self.mutexes.waiting_count,
+        }
+
+    def consumed(self, number: int, entry: Entry) -> None:
+        self.consumed_count += 1
+        if self.on_consumed is not None:
+            self.on_consumed(number, entry)
+
+    def capture(self) -> dict[str, Any]:
+        """Deadlines travel as the time that remains, for every host has its own clock."""
+        outside = self.outside
+        now_ns = outside.now_ns
+        return {
+            "last_thread": self.last_thread,
+            "parked": self.parked,
+            "remaining": {
+                thread: -1 if deadline == NEVER else max(0, deadline - now_ns)
+                for thread, deadline in outside.deadlines.items()
+            },
+            "opened": outside.opened,
+            "connecting": outside.connecting,
+            "counts": outside.counts,
+            "clock": outside.clock.snapshot(outside.local_clock),
+        }
+
+    def adopt(self, state: dict[str, Any], now_ns: int) -> None:
+        outside = self.outside
+        outside.now_ns = now_ns
+        self.last_thread = state["last_thread"]
+        self.parked = state["parked"]
+        for thread, remaining_ns in state["remaining"].items():
+            outside.set_deadline(thread, remaining_ns)
+        outside.opened = state["opened"]
+        outside.connecting = state["connecting"]
+        outside.counts = state["counts"]
+        outside.clock.restore(state["clock"], outside.local_clock)
+
+
+def unsupported(operation: object) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        "operation_unknown", "use the operations of llft.core.determinizer.operations", operation=operation
+    )

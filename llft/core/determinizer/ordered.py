@@ -1,0 +1,260 @@
+"""Ordered mode: the paper's generic algorithm and its Consistent Multi-Threading Service.
+
+Several threads may be out at once. At the primary an operation completes as soon as it can, and every
+completion makes an entry: claims, trylocks and releases of mutexes (result in the entry), Spawn
+(thread numbers come from one counter), Sleep, and the outside operations. Only Yield needs none. At a
+backup every call goes through the ReplayGate (lines 34-41).
+
+For this the program must protect the data that its threads share by mutexes; then the order per
+operation identifier is enough. A view change in the log is a barrier: entries behind it go to the gate
+when all before it are consumed. While `held`, a live engine completes nothing that makes an entry.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal
+
+from llft.core.determinizer.engine import MAIN_THREAD, Engine, unsupported
+from llft.core.determinizer.mutex import DONE, NOT_DONE, NOT_HELD
+from llft.core.determinizer.operations import (
+    Claim,
+    Operation,
+    Release,
+    Result,
+    Select,
+    Sleep,
+    Spawn,
+    TryClaim,
+    Yield,
+)
+from llft.core.determinizer.outside import BLOCKED, MORE, SLEEP, SPAWN, Outside, Stage
+from llft.core.determinizer.replay_gate import ReplayGate
+from llft.core.determinizer.reproduction import diverged
+from llft.errors import MisuseError
+from llft.identifiers import ThreadId
+from llft.instant import NEVER
+from llft.wire.order import GENERAL, MUTEX, PRIMARY_VIEW, Entry
+
+Attempted = Result | Literal[Stage.BLOCKED]
+
+
+class OrderedEngine(Engine):
+    def __init__(self, outside: Outside) -> None:
+        super().__init__(outside)
+        self._gate = ReplayGate()
+        self._backlog: deque[tuple[int, Entry]] = deque()
+        """Entries behind a barrier that is not passed yet, and the barrier first of all."""
+        self._alive: set[ThreadId] = set()
+        self._attempts: dict[type, Callable[[ThreadId, Any], Attempted]] = {
+            **outside.attempts,
+            Claim: self._claim,
+            TryClaim: self._try_claim,
+            Release: self._release,
+            Spawn: self._spawn,
+            Sleep: self._sleep,
+        }
+        self._reproductions: dict[type, Callable[[ThreadId, Any, Entry], Result]] = {
+            Claim: self._reproduce_claim,
+            TryClaim: self._reproduce_try_claim,
+            Release: self._reproduce_release,
+            Spawn: self._reproduce_spawn,
+            Sleep: self._reproduce_sleep,
+        }
+
+    def start(self) -> None:
+        self._begin_thread(None)
+
+    def invoke(self, thread: ThreadId, operation: Operation, now_ns: int) -> None:
+        self.outside.now_ns = now_ns
+        if thread in self.parked or thread not in self._alive:
+            raise MisuseError("thread_not_running", "one call at a time", thread=thread, operation=operation)
+        kind = type(operation)
+        if kind is Yield:
+            self.completions.append(("resume", thread, None))
+            return
+        attempt = self._attempts.get(kind)
+        if attempt is None:
+            raise unsupported(operation)
+        if isinstance(operation, Select):
+            self.outside.set_deadline(thread, operation.timeout_ns)
+        elif isinstance(operation, Sleep):
+            self.outside.set_deadline(thread, operation.duration_ns)
+        if not self.live:
+            self.parked[thread] = operation
+            self._reproduce(thread)
+            self._admit()
+            return
+        result = BLOCKED if self.held else attempt(thread, operation)
+        if result is BLOCKED:
+            self.parked[thread] = operation
+        else:
+            self.completions.append(("resume", thread, result))
+
+    def thread_ended(self, thread: ThreadId) -> None:
+        expected = self._gate.expects(thread)
+        if expected is not None:
+            raise diverged(thread, "the thread ended", expected)
+        self._alive.discard(thread)
+
+    def poke(self, now_ns: int) -> None:
+        self.outside.now_ns = now_ns
+        if not self.live or self.held:
+            return
+        for thread in list(self.parked):
+            operation = self.parked.get(thread)
+            # A release that is tried again may have let an heir go meanwhile.
+            if operation is not None:
+                result = self._attempts[type(operation)](thread, operation)
+                if result is not BLOCKED:
+                    self._unpark(thread, result)
+
+    def next_deadline(self) -> int:
+        return self.outside.earliest_deadline() if self.live and not self.held else NEVER
+
+    def follow(self, entry: Entry) -> None:
+        self.followed_count += 1
+        self._backlog.append((self.followed_count, entry))
+        self._admit()
+
+    def go_live(self, now_ns: int) -> None:
+        self.live = True
+        self.poke(now_ns)
+
+    def statistics(self) -> dict[str, int]:
+        return super().statistics() | {"outstanding": self._gate.outstanding + len(self._backlog)}
+
+    def _claim(self, thread: ThreadId, operation: Claim) -> Attempted:
+        if not self.mutexes.claim(operation.mutex, thread):
+            self.mutexes.wait(operation.mutex, thread)
+            return BLOCKED
+        self.outside.record_counted(MUTEX, thread, operation.mutex, DONE)
+        return True
+
+    def _try_claim(self, thread: ThreadId, operation: TryClaim) -> Attempted:
+        claimed = self.mutexes.claim(operation.mutex, thread)
+        self.outside.record_counted(MUTEX, thread, operation.mutex, DONE if claimed else NOT_DONE)
+        return claimed
+
+    def _release(self, thread: ThreadId, operation: Release) -> Attempted:
+        mutex = operation.mutex
+        if not self.mutexes.is_held(mutex):
+            self.outside.record_counted(MUTEX, thread, mutex, NOT_DONE)
+            return NOT_HELD
+        heir = self.mutexes.release(mutex)
+        self.outside.record_counted(MUTEX, thread, mutex, DONE)
+        if heir is not None:
+            self.outside.record_counted(MUTEX, heir, mutex, DONE)
+            self._unpark(heir, True)
+        return True
+
+    def _spawn(self, thread: ThreadId, operation: Spawn) -> Attempted:
+        self.outside.record_counted(GENERAL, thread, SPAWN, b"")
+        return self._begin_thread(operation.argument)
+
+    def _sleep(self, thread: ThreadId, operation: Sleep) -> Attempted:
+        if self.outside.deadlines[thread] > self.outside.now_ns:
+            return BLOCKED
+        del self.outside.deadlines[thread]
+        self.outside.record_counted(GENERAL, thread, SLEEP, b"")
+        return None
+
+    def _begin_thread(self, argument: object) -> ThreadId:
+        self.last_thread += 1
+        assert self.last_thread >= MAIN_THREAD
+        self._alive.add(self.last_thread)
+        self.completions.append(("start", self.last_thread, argument))
+        return self.last_thread
+
+    def _unpark(self, thread: ThreadId, result: Result) -> None:
+        del self.parked[thread]
+        self.completions.append(("resume", thread, result))
+
+    def _admit(self) -> None:
+        """Entries go from the log to the gate, up to a barrier whose turn has not come."""
+        backlog, gate = self._backlog, self._gate
+        while backlog:
+            number, entry = backlog[0]
+            if entry[0] >= PRIMARY_VIEW:
+                if gate.outstanding:
+                    return
+                self.outside.connections.passed(entry)
+                self.consumed(number, entry)
+                backlog.popleft()
+                continue
+            backlog.popleft()
+            if entry[2] <= self.last_thread and entry[2] not in self._alive:
+                raise diverged(entry[2], "the thread ended", entry)
+            self._reproduce(gate.append(entry, number))
+
+    def _reproduce(self, thread: ThreadId) -> None:
+        """Let the thread go on if its call's entry is there and first; then who comes after it."""
+        candidates = [thread]
+        while candidates:
+            thread = candidates.pop()
+            operation = self.parked.get(thread)
+            if operation is None:
+                continue
+            operation_id = self.reproduction.operation_id(thread, operation)
+            consumed = self._gate.intercept(thread, operation_id, self.reproduction.next_count(operation_id))
+            if consumed is None:
+                continue
+            successor = self._gate.first(operation_id)
+            if successor is not None:
+                candidates.append(successor)
+            if self._perform(thread, operation, consumed[1]):
+                candidates.append(thread)
+            self.consumed(*consumed)
+
+    def _perform(self, thread: ThreadId, operation: Operation, entry: Entry) -> bool:
+        """True if the operation has further steps."""
+        perform = self._reproductions.get(type(operation))
+        if perform is not None:
+            self.reproduction.check(thread, operation, entry)
+            self._unpark(thread, perform(thread, operation, entry))
+            return False
+        result = self.reproduction.reproduce(thread, operation, entry)
+        if result is MORE:
+            return True
+        self._unpark(thread, result)
+        return False
+
+    def _reproduce_claim(self, thread: ThreadId, operation: Claim, entry: Entry) -> Result:
+        if entry[5] != DONE or not self.mutexes.claim(operation.mutex, thread):
+            raise diverged(thread, operation, entry)
+        return True
+
+    def _reproduce_try_claim(self, thread: ThreadId, operation: TryClaim, entry: Entry) -> Result:
+        """Without an attempt if the primary's failed (paper, Multi-Threading)."""
+        if entry[5] == NOT_DONE:
+            return False
+        return self._reproduce_claim(thread, Claim(operation.mutex), entry)
+
+    def _reproduce_release(self, thread: ThreadId, operation: Release, entry: Entry) -> Result:
+        if self.mutexes.is_held(operation.mutex) != (entry[5] == DONE):
+            raise diverged(thread, operation, entry)
+        if entry[5] == NOT_DONE:
+            return NOT_HELD
+        self.mutexes.release(operation.mutex)
+        return True
+
+    def _reproduce_spawn(self, thread: ThreadId, operation: Spawn, entry: Entry) -> Result:
+        return self._begin_thread(operation.argument)
+
+    def _reproduce_sleep(self, thread: ThreadId, operation: Sleep, entry: Entry) -> Result:
+        del self.outside.deadlines[thread]
+        return None
+
+    def capture(self) -> dict[str, Any]:
+        """Waiters of mutexes are among the parked: whoever restores this is a backup first."""
+        return super().capture() | {
+            "mode": "ordered",
+            "mutexes": self.mutexes.capture(with_waiters=False),
+            "alive": sorted(self._alive),
+        }
+
+    def adopt(self, state: dict[str, Any], now_ns: int) -> None:
+        super().adopt(state, now_ns)
+        self.mutexes.adopt(state["mutexes"])
+        self._alive = set(state["alive"])

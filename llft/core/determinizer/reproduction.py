@@ -1,0 +1,194 @@
+"""What a backup does with an entry: the same operation, with the primary's result (lines 38-41).
+
+`reproduce` takes the operation that the backup's own thread invoked and the entry that is its turn. It
+checks that the two are about the same thing, performs the operation's effect on the connections
+and the clock, and returns the result, or MORE if the operation has further steps. A backup
+asks nothing of the outside; whatever does not fit is a DivergenceError that names both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from llft.core.determinizer.operations import (
+    WOULD_BLOCK,
+    Accept,
+    Close,
+    Connect,
+    Failure,
+    HalfClose,
+    Operation,
+    RandomBytes,
+    ReadClock,
+    Receive,
+    Result,
+    Select,
+    Send,
+)
+from llft.core.determinizer.outside import MORE, RANDOM, SLEEP, SPAWN, Outside, Stage
+from llft.core.determinizer.replay_gate import COUNTED, OperationId, operation_id_of
+from llft.core.determinizer.sockets import LISTENER, MessageKind, SocketOutcome, decode_outcome
+from llft.errors import DivergenceError
+from llft.identifiers import ConnectionId, ThreadId
+from llft.wire.order import GENERAL, MUTEX, READ, SEND, SOCKET, TIME, Entry
+
+Reproduced = Result | Literal[Stage.MORE]
+
+_GENERAL_IDS: dict[str, int] = {"RandomBytes": RANDOM, "Spawn": SPAWN, "Sleep": SLEEP}
+
+
+def diverged(thread: ThreadId, operation: object, expected: object, count: int = 0) -> DivergenceError:
+    """The thread did `operation`; the log has `expected`."""
+    expected_id = operation_id_of(expected) if isinstance(expected, tuple) and len(expected) > 3 else None
+    return DivergenceError(
+        "replica_left_the_order",
+        "this replica resets and rejoins; compare its inputs and its program with the primary's",
+        operation_id=expected_id,
+        thread=thread,
+        count=count,
+        expected=expected,
+        found=operation,
+    )
+
+
+class Reproduction:
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+        self._connections = outside.connections
+        self._performers: dict[type, Callable[[ThreadId, Any, Entry], Reproduced]] = {
+            ReadClock: self._read_clock,
+            RandomBytes: self._random,
+            Connect: self._connect,
+            Accept: self._accept,
+            Receive: self._receive,
+            Send: self._send,
+            HalfClose: self._half_close,
+            Close: self._close,
+            Select: self._select,
+        }
+
+    def operation_id(self, thread: ThreadId, operation: Operation) -> OperationId:
+        """O1 of the call's next step (line 35)."""
+        if isinstance(operation, (Receive, Send, HalfClose, Close)):
+            return SOCKET, operation.fd
+        if isinstance(operation, Accept):
+            return SOCKET, LISTENER
+        if isinstance(operation, Connect):
+            outside = self._outside
+            return SOCKET, outside.connecting.get(thread) or outside.opened.get(thread, LISTENER)
+        if isinstance(operation, Select):
+            return SOCKET, operation.fds[0] if operation.fds else LISTENER
+        if isinstance(operation, ReadClock):
+            return TIME, operation.clock_id
+        general = _GENERAL_IDS.get(type(operation).__name__)
+        if general is not None:
+            return GENERAL, general
+        return MUTEX, operation.mutex  # type: ignore[union-attr]  # Claim, TryClaim, Release remain
+
+    def next_count(self, operation_id: OperationId) -> int:
+        """N1 of a counted call on O1 (line 36)."""
+        return self._outside.counts.get(operation_id, 0) + 1
+
+    def check(self, thread: ThreadId, operation: Operation, entry: Entry) -> None:
+        """T, O and N of the entry are those of the call; count it."""
+        operation_id = self.operation_id(thread, operation)
+        if entry[2] != thread or operation_id_of(entry) != operation_id:
+            raise diverged(thread, operation, entry, self.next_count(operation_id))
+        if entry[0] in COUNTED:
+            count = self.next_count(operation_id)
+            if entry[4] != count:
+                raise diverged(thread, operation, entry, count)
+            self._outside.counts[operation_id] = count
+
+    def reproduce(self, thread: ThreadId, operation: Operation, entry: Entry) -> Reproduced:
+        self.check(thread, operation, entry)
+        return self._performers[type(operation)](thread, operation, entry)
+
+    def _receive(self, thread: ThreadId, operation: Receive, entry: Entry) -> Reproduced:
+        if entry[0] != READ:
+            return self._failure(thread, operation, entry, operation.blocking)
+        size = entry[4]
+        if size > operation.limit:
+            raise diverged(thread, operation, entry)
+        return self._connections.take(operation.fd, size)
+
+    def _send(self, thread: ThreadId, operation: Send, entry: Entry) -> Reproduced:
+        if entry[0] != SEND:
+            return self._failure(thread, operation, entry, operation.blocking)
+        self._connections.write(operation.fd, operation.payload, "data", entry[4], entry[5])
+        return len(operation.payload)
+
+    def _half_close(self, thread: ThreadId, operation: HalfClose, entry: Entry) -> Reproduced:
+        return self._end(thread, operation, entry, "half_close")
+
+    def _close(self, thread: ThreadId, operation: Close, entry: Entry) -> Reproduced:
+        return self._end(thread, operation, entry, "close")
+
+    def _end(
+        self, thread: ThreadId, operation: HalfClose | Close, entry: Entry, kind: MessageKind
+    ) -> Reproduced:
+        if entry[0] != SEND:
+            return self._failure(thread, operation, entry, True)
+        self._connections.write(operation.fd, b"", kind, entry[4], entry[5])
+        return None
+
+    def _connect(self, thread: ThreadId, operation: Connect, entry: Entry) -> Reproduced:
+        outside = self._outside
+        if thread in outside.opened:
+            if entry[0] != SEND:
+                raise diverged(thread, operation, entry)
+            fd = outside.opened.pop(thread)
+            self._connections.write(fd, b"", "connect", entry[4], entry[5])
+            outside.connecting[thread] = fd
+            return MORE
+        outcome = self._outcome(thread, operation, entry)
+        if thread in outside.connecting:
+            if outcome is not True and not isinstance(outcome, Failure):
+                raise diverged(thread, operation, entry)
+            fd = outside.connecting.pop(thread)
+            return outcome if isinstance(outcome, Failure) else fd
+        if type(outcome) is not int or outcome != operation.group_id:
+            raise diverged(thread, operation, entry)
+        outside.opened[thread] = self._connections.open(operation.group_id)
+        return MORE
+
+    def _accept(self, thread: ThreadId, operation: Accept, entry: Entry) -> Reproduced:
+        outcome = self._outcome(thread, operation, entry)
+        if isinstance(outcome, ConnectionId):
+            return (self._connections.accept(outcome), outcome.client_group_id)
+        return self._failure(thread, operation, entry, operation.blocking)
+
+    def _select(self, thread: ThreadId, operation: Select, entry: Entry) -> Reproduced:
+        readable = self._outcome(thread, operation, entry)
+        if not isinstance(readable, tuple) or isinstance(readable, (Failure, ConnectionId)):
+            raise diverged(thread, operation, entry)
+        if any(fd not in operation.fds for fd in readable):
+            raise diverged(thread, operation, entry)
+        del self._outside.deadlines[thread]
+        return readable
+
+    def _read_clock(self, thread: ThreadId, operation: ReadClock, entry: Entry) -> Reproduced:
+        outside = self._outside
+        value_ns: int = entry[4]
+        outside.clock.observe(operation.clock_id, value_ns, outside.local_clock(operation.clock_id))
+        return value_ns
+
+    def _random(self, thread: ThreadId, operation: RandomBytes, entry: Entry) -> Reproduced:
+        data = bytes(entry[5])
+        if len(data) != operation.size:
+            raise diverged(thread, operation, entry)
+        return data
+
+    def _failure(self, thread: ThreadId, operation: Operation, entry: Entry, blocking: bool) -> Failure:
+        """The entry must say why the call failed; only a non-blocking one fails with EAGAIN."""
+        outcome = self._outcome(thread, operation, entry)
+        if not isinstance(outcome, Failure) or (blocking and outcome == WOULD_BLOCK):
+            raise diverged(thread, operation, entry)
+        return outcome
+
+    @staticmethod
+    def _outcome(thread: ThreadId, operation: Operation, entry: Entry) -> SocketOutcome:
+        if entry[0] != SOCKET:
+            raise diverged(thread, operation, entry)
+        return decode_outcome(entry[5])

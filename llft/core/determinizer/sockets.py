@@ -1,0 +1,137 @@
+"""The socket side (paper, Socket Communication: the Consistent Socket Communication Service).
+
+`Connections` is the port through which the determinizer reads, writes, connects and accepts; whoever
+owns the virtual connections implements it. The same port serves a primary, which asks it
+what there is (`offer`, `writable`, `pending_accept`, `connect_state`, `failure`), and a backup,
+which never asks: it is told by the entries, and only performs (`open`, `accept`, `take`, `write`).
+
+A SOCKET entry's data says what connect, accept, select or a failed call gave, in a few bytes:
+
+    Failure         F, or one byte for the frequent ones    a call that did not succeed
+    ConnectionId    A client server number                  accept; on fd 0
+    int             O group                                 connect allocated its descriptor; on fd 0
+    True            C                                       connect succeeded
+    tuple of fds    S fd*                                   select; on the first of its fds
+
+Connect makes three entries: SOCKET on fd 0 (because accept and connect take descriptors from one
+counter, their order must be one), SEND of the CONNECT message, and SOCKET with the outcome.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, cast
+
+from llft.core.determinizer.operations import BAD_DESCRIPTOR, REFUSED, RESET, WOULD_BLOCK, Failure
+from llft.errors import MisuseError, PeerError
+from llft.identifiers import ConnectionId, GroupId
+from llft.wire.order import Entry
+from llft.wire.varint import get_uvarint, put_uvarint
+
+LISTENER = 0
+"""The fd on which connections are accepted, and the operation identifier of the descriptor counter."""
+
+MessageKind = Literal["data", "half_close", "close", "connect"]
+
+
+class Connections(Protocol):
+    """Descriptors are numbered from 1 by a counter that is never set back."""
+
+    def open(self, group_id: GroupId) -> int:
+        """Allocate the next fd for a connection to a group. `write` with "connect" follows."""
+
+    def connect_state(self, fd: int) -> Literal[True] | Failure | None:
+        """None: still connecting."""
+
+    def pending_accept(self) -> ConnectionId | None:
+        """The first connection that waits to be accepted."""
+
+    def accept(self, connection_id: ConnectionId) -> int:
+        """Allocate the next fd for a connection that a client opened."""
+
+    def offer(self, fd: int, limit: int) -> int | Failure | None:
+        """How many bytes may be read now; 0 at the end of the stream; None: nothing yet."""
+
+    def take(self, fd: int, size: int) -> bytes:
+        """Hand out exactly `size` bytes (0 at the end of the stream)."""
+
+    def writable(self, fd: int) -> bool | Failure:
+        """Whether the window is open."""
+
+    def write(
+        self, fd: int, payload: bytes, kind: MessageKind, timestamp: int | None, digest: int | None
+    ) -> tuple[int, int]:
+        """Generate a message; returns the (timestamp, digest) to record.
+
+        At a backup both come from the SEND entry (the digest may be None inside a merged run), and
+        the port compares digests. "close" also comes for a connection that has failed: then it
+        only gives the descriptor back.
+        """
+
+    def failure(self, fd: int) -> Failure | None:
+        """BAD_DESCRIPTOR if there is no such fd, else why the connection is broken, if it is."""
+
+    def passed(self, entry: Entry) -> None:
+        """A backup has consumed all entries before this PRIMARY_VIEW or REMOTE_VIEW."""
+
+
+SocketOutcome = Failure | ConnectionId | tuple[int, ...] | int
+"""True (an int, but told apart by its type) is a connect that succeeded."""
+
+_FREQUENT = (WOULD_BLOCK, REFUSED, RESET, BAD_DESCRIPTOR)
+_FREQUENT_CODES = {failure: bytes((index,)) for index, failure in enumerate(_FREQUENT)}
+_FAILURE, _ACCEPTED, _OPENED, _CONNECTED, _SELECTED = b"FAOCS"
+
+
+def encode_outcome(outcome: SocketOutcome) -> bytes:
+    if isinstance(outcome, Failure):
+        code = _FREQUENT_CODES.get(outcome)
+        if code is not None:
+            return code
+        return bytes((_FAILURE, outcome.definite)) + outcome.name.encode()
+    if outcome is True:
+        return bytes((_CONNECTED,))
+    numbers: tuple[int, ...]
+    if isinstance(outcome, ConnectionId):
+        tag, numbers = _ACCEPTED, outcome
+    elif isinstance(outcome, tuple):
+        tag, numbers = _SELECTED, cast("tuple[int, ...]", outcome)
+    else:
+        tag, numbers = _OPENED, (outcome,)
+    data = bytearray((tag,))
+    for number in numbers:
+        put_uvarint(data, number)
+    if len(data) > 65_535:
+        raise MisuseError("select_result_too_long", "select on fewer descriptors", count=len(numbers))
+    return bytes(data)
+
+
+def decode_outcome(data: bytes) -> SocketOutcome:
+    if not data:
+        raise PeerError("socket_outcome_empty", "the order log is damaged; reset and rejoin")
+    tag = data[0]
+    if len(data) == 1 and tag < len(_FREQUENT):
+        return _FREQUENT[tag]
+    if tag == _FAILURE and len(data) >= 2:
+        return Failure(data[2:].decode("utf-8", "replace"), bool(data[1]))
+    if tag == _CONNECTED and len(data) == 1:
+        return True
+    numbers = _numbers(data)
+    if tag == _SELECTED:
+        return numbers
+    if tag == _ACCEPTED and len(numbers) == 3:
+        return ConnectionId(*numbers)
+    if tag == _OPENED and len(numbers) == 1:
+        return numbers[0]
+    raise PeerError("socket_outcome_unknown", "the order log is damaged; reset and rejoin", data=data)
+
+
+def _numbers(data: bytes) -> tuple[int, ...]:
+    numbers = []
+    position = 1
+    try:
+        while position < len(data):
+            number, position = get_uvarint(data, position)
+            numbers.append(number)
+    except IndexError:
+        raise PeerError("socket_outcome_truncated", "the order log is damaged; reset and rejoin") from None
+    return tuple(numbers)

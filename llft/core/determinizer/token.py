@@ -1,0 +1,298 @@
+"""Token mode (D-16): one thread at a time, switched by deterministic rules; only the outside is logged.
+
+The engine is in one of three situations, and `_settle` goes on from each until it has to wait:
+
+    a thread runs                   wait for its next invoke or its end
+    a thread runs, call pending     its outside operation waits for a result (`_resolve`)
+    nobody runs                     wake-ups, then the next scheduling decision (`_decide`)
+
+Primary and backup run the same code. They differ in where results come from and in what a
+backup must know before it goes on. With k the number of the last decision, the head of the backup's
+log proves (`scheduler` has the laws):
+
+    head              a call is pending                   nobody runs
+    none              wait                                wait, unless no thread is parked
+    a result, pick k  the call's result                   divergence
+    WAKE, pick k      the call blocked: park              wake that thread
+    pick > k          the call blocked: park              make decision k+1
+    pick < k          divergence                          divergence
+
+If no thread is parked, nothing from outside can become runnable, and decision k+1 is certain
+without the log. While `held`, a live engine leaves pending calls pending and admits no wake-ups: no
+entry is made, but threads go on that need none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from llft.core.determinizer.engine import MAIN_THREAD, Engine, unsupported
+from llft.core.determinizer.mutex import NOT_HELD
+from llft.core.determinizer.operations import (
+    Claim,
+    Operation,
+    Release,
+    Result,
+    Select,
+    Sleep,
+    Spawn,
+    TryClaim,
+    Yield,
+)
+from llft.core.determinizer.outside import BLOCKED, MORE, Outside
+from llft.core.determinizer.reproduction import diverged
+from llft.core.determinizer.scheduler import QUANTUM_CALLS, TokenScheduler
+from llft.errors import MisuseError
+from llft.identifiers import ThreadId
+from llft.instant import NEVER
+from llft.wire.order import PRIMARY_VIEW, WAKE, Entry
+
+
+class TokenEngine(Engine):
+    def __init__(self, outside: Outside, quantum_calls: int = QUANTUM_CALLS) -> None:
+        super().__init__(outside)
+        self.scheduler = TokenScheduler(quantum_calls)
+        self._pending: Operation | None = None
+        """The running thread's outside operation that waits for a result."""
+        self._log: deque[Entry] = deque()
+        self._outside_changed = False
+        self._attempts = outside.attempts
+        self._handlers: dict[type, Callable[[ThreadId, Any], None]] = {
+            **dict.fromkeys(outside.attempts, self._on_outside),
+            Claim: self._on_claim,
+            TryClaim: self._on_try_claim,
+            Release: self._on_release,
+            Yield: self._on_yield,
+            Sleep: self._on_sleep,
+            Spawn: self._on_spawn,
+            Select: self._on_select,
+        }
+
+    def start(self) -> None:
+        self.last_thread = MAIN_THREAD
+        self.scheduler.enqueue(("start", MAIN_THREAD, None))
+        self._settle()
+
+    def invoke(self, thread: ThreadId, operation: Operation, now_ns: int) -> None:
+        self.outside.now_ns = now_ns
+        scheduler = self.scheduler
+        if thread != scheduler.running or self._pending is not None:
+            raise _without_token(thread, operation)
+        handler = self._handlers.get(type(operation))
+        if handler is None:
+            raise unsupported(operation)
+        handler(thread, operation)
+        if not scheduler.running or self._pending is not None:
+            self._settle()
+
+    def thread_ended(self, thread: ThreadId) -> None:
+        if thread != self.scheduler.running or self._pending is not None:
+            raise _without_token(thread, None)
+        self.scheduler.stop()
+        self._settle()
+
+    def poke(self, now_ns: int) -> None:
+        self.outside.now_ns = now_ns
+        self._outside_changed = True
+        if self.live:
+            self._settle()
+
+    def next_deadline(self) -> int:
+        """While a thread runs, nothing can be woken: deadlines are looked at when it stops."""
+        if not self.live or self.held or self.scheduler.running:
+            return NEVER
+        return self.outside.earliest_deadline()
+
+    def follow(self, entry: Entry) -> None:
+        self._log.append(entry)
+        self.followed_count += 1
+        self._settle()
+
+    def go_live(self, now_ns: int) -> None:
+        self.live = True
+        self.poke(now_ns)
+
+    def statistics(self) -> dict[str, int]:
+        scheduler = self.scheduler
+        return super().statistics() | {"picks": scheduler.pick_count, "runnable": len(scheduler.run_queue)}
+
+    def _on_outside(self, thread: ThreadId, operation: Operation) -> None:
+        if not self.live or self.held:
+            self._pending = operation
+            return
+        result = self._attempts[type(operation)](thread, operation)
+        if result is BLOCKED:
+            self._park(thread, operation)
+        else:
+            self._complete(thread, result)
+
+    def _on_select(self, thread: ThreadId, operation: Select) -> None:
+        self.outside.set_deadline(thread, operation.timeout_ns)
+        self._on_outside(thread, operation)
+
+    def _on_sleep(self, thread: ThreadId, operation: Sleep) -> None:
+        self.outside.set_deadline(thread, operation.duration_ns)
+        self._park(thread, operation)
+
+    def _on_claim(self, thread: ThreadId, operation: Claim) -> None:
+        if self.mutexes.claim(operation.mutex, thread):
+            self._complete(thread, True)
+        else:
+            self.mutexes.wait(operation.mutex, thread)
+            self.scheduler.stop()
+
+    def _on_try_claim(self, thread: ThreadId, operation: TryClaim) -> None:
+        self._complete(thread, self.mutexes.claim(operation.mutex, thread))
+
+    def _on_release(self, thread: ThreadId, operation: Release) -> None:
+        if not self.mutexes.is_held(operation.mutex):
+            self._complete(thread, NOT_HELD)
+            return
+        heir = self.mutexes.release(operation.mutex)
+        if heir is not None:
+            self.scheduler.enqueue(("resume", heir, True))
+        self._complete(thread, True)
+
+    def _on_yield(self, thread: ThreadId, operation: Yield) -> None:
+        self.scheduler.enqueue(("resume", thread, None))
+        self.scheduler.stop()
+
+    def _on_spawn(self, thread: ThreadId, operation: Spawn) -> None:
+        self.last_thread += 1
+        self.scheduler.enqueue(("start", self.last_thread, operation.argument))
+        self._complete(thread, self.last_thread)
+
+    def _complete(self, thread: ThreadId, result: Result) -> None:
+        """The running thread goes on with the result, unless its quantum is used up."""
+        if self.scheduler.spend():
+            self.scheduler.enqueue(("resume", thread, result))
+            self.scheduler.stop()
+        else:
+            self.completions.append(("resume", thread, result))
+
+    def _park(self, thread: ThreadId, operation: Operation) -> None:
+        self.parked[thread] = operation
+        self.scheduler.stop()
+
+    def _settle(self) -> None:
+        while True:
+            self._pass_barriers()
+            if self.scheduler.running:
+                if self._pending is None or not self._resolve(self._pending):
+                    return
+            elif not self._decide():
+                return
+
+    def _pass_barriers(self) -> None:
+        """View changes at the head of the log: everything before them is consumed."""
+        log = self._log
+        while log and log[0][0] >= PRIMARY_VIEW:
+            self.outside.connections.passed(log[0])
+            self._consume()
+
+    def _resolve(self, operation: Operation) -> bool:
+        """Find out about the pending call. False: not yet."""
+        thread = self.scheduler.running
+        if self.live:
+            if self.held:
+                return False
+            self._pending = None
+            self._on_outside(thread, operation)
+            return True
+        if not self._log:
+            return False
+        head, pick = self._log[0], self.scheduler.pick_count
+        if head[0] != WAKE and head[1] == pick:
+            result = self.reproduction.reproduce(thread, operation, head)
+            self._consume()
+            if result is not MORE:
+                self._pending = None
+                self._complete(thread, result)
+            return True
+        if head[1] < pick or not self.outside.can_block(thread, operation):
+            raise diverged(thread, operation, head)
+        self._pending = None
+        self._park(thread, operation)
+        return True
+
+    def _decide(self) -> bool:
+        """Nobody runs: admit the outside, then pick. False: nothing to pick, or not yet proven."""
+        if self.live:
+            self._admit_ready()
+        elif not self._log:
+            if self.parked:
+                return False
+        else:
+            head, pick = self._log[0], self.scheduler.pick_count
+            if head[0] == WAKE and head[1] == pick:
+                self._wake(head[2], head)
+                self._consume()
+                return True
+            if head[1] <= pick or not self.scheduler.run_queue:
+                raise diverged(head[2], "no thread runs, none can be picked", head)
+        if not self.scheduler.run_queue:
+            return False
+        self._pick()
+        return True
+
+    def _pick(self) -> None:
+        what, thread, value = self.scheduler.pick()
+        self.outside.pick = self.scheduler.pick_count
+        if what != "retry":
+            self.completions.append((what, thread, value))
+        elif isinstance(value, Sleep):
+            del self.outside.deadlines[thread]
+            self._complete(thread, None)
+        else:
+            self._pending = value  # type: ignore[assignment]  # "retry" carries an operation
+
+    def _admit_ready(self) -> None:
+        """External completions enter the run queue (WAKE). First parked, first woken."""
+        outside = self.outside
+        if self.held or not (self._outside_changed or outside.earliest_deadline() <= outside.now_ns):
+            return
+        self._outside_changed = False
+        for thread, operation in list(self.parked.items()):
+            if outside.ready(thread, operation):
+                outside.record((WAKE, self._wake(thread, operation), thread))
+
+    def _wake(self, thread: ThreadId, cause: object) -> int:
+        operation = self.parked.pop(thread, None)
+        if operation is None:
+            raise diverged(thread, "not blocked", cause)
+        return self.scheduler.wake(thread, operation)
+
+    def _consume(self) -> None:
+        self.consumed(self.consumed_count + 1, self._log.popleft())
+
+    def capture(self) -> dict[str, Any]:
+        scheduler = self.scheduler
+        return super().capture() | {
+            "mode": "token",
+            "mutexes": self.mutexes.capture(with_waiters=True),
+            "run_queue": list(scheduler.run_queue),
+            "running": scheduler.running,
+            "pick_count": scheduler.pick_count,
+            "calls": scheduler.calls,
+            "quantum_calls": scheduler.quantum_calls,
+            "pending": self._pending,
+        }
+
+    def adopt(self, state: dict[str, Any], now_ns: int) -> None:
+        super().adopt(state, now_ns)
+        self.mutexes.adopt(state["mutexes"])
+        scheduler = self.scheduler
+        scheduler.run_queue = deque(state["run_queue"])
+        scheduler.running = state["running"]
+        scheduler.pick_count = self.outside.pick = state["pick_count"]
+        scheduler.calls = state["calls"]
+        scheduler.quantum_calls = state["quantum_calls"]
+        self._pending = state["pending"]
+
+
+def _without_token(thread: ThreadId, operation: Operation | None) -> MisuseError:
+    return MisuseError(
+        "thread_without_token", "run a thread only when it is resumed", thread=thread, operation=operation
+    )
