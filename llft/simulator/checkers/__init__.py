@@ -1,0 +1,60 @@
+"""The judges of a simulation: the paper's theorems, and what else must hold, checked on its evidence.
+
+Each module checks one property and has `check(survey) -> list[Violation]`; the survey puts the evidence
+in order once for all of them. What the fault model allows to be lost is counted by `losses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llft.simulator.checkers import (
+    buffers,
+    clock,
+    digests,
+    exactly_once,
+    membership,
+    progress,
+    replies,
+    resets,
+    theorem1,
+    theorem2,
+    theorem3,
+    theorem4,
+    virtual_synchrony,
+)
+from llft.simulator.checkers.losses import count_losses
+from llft.simulator.checkers.survey import Survey, survey
+from llft.simulator.checkers.violation import Violation
+from llft.simulator.evidence import Evidence
+
+__all__ = ["CHECKERS", "Violation", "check_all", "losses"]
+
+CHECKERS: dict[str, Callable[[Survey], list[Violation]]] = {
+    module.PROPERTY: module.check
+    for module in (
+        theorem1,
+        theorem2,
+        theorem3,
+        theorem4,
+        virtual_synchrony,
+        exactly_once,
+        replies,
+        clock,
+        digests,
+        membership,
+        progress,
+        buffers,
+        resets,
+    )
+}
+
+
+def check_all(evidence: Evidence) -> list[Violation]:
+    """All violations, the theorems' first: the first one is most likely the cause of the rest."""
+    surveyed = survey(evidence)
+    return [violation for check in CHECKERS.values() for violation in check(surveyed)]
+
+
+def losses(evidence: Evidence) -> dict[str, int]:
+    return count_losses(survey(evidence))

@@ -1,0 +1,52 @@
+"""What was lost without being a violation: counted by category, so that a campaign can report it.
+
+pruned_operations      performed on a side branch that was superseded
+unheard_operations     performed by a primary that died before anybody heard of them
+reset_connections      ended by a reset (D-07); also by reason, as "reset: <reason>"
+indefinite_requests    clients were told "may have happened" (D-20)
+requests_not_done      clients were told "did not happen"
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from llft.journal.record import Operated
+from llft.simulator.checkers.life import NO_LIMIT, Life
+from llft.simulator.checkers.replies import final_programs
+from llft.simulator.checkers.resets import first_resets
+from llft.simulator.checkers.survey import Group, Survey
+from llft.simulator.workloads.protocol import INDEFINITE_OUTCOME, NOT_DONE_OUTCOME
+
+OUTCOME_CATEGORIES = {INDEFINITE_OUTCOME: "indefinite_requests", NOT_DONE_OUTCOME: "requests_not_done"}
+
+
+def count_losses(survey: Survey) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for group in survey.groups.values():
+        counts += _lost_operations(group)
+    for record in first_resets(survey).values():
+        counts["reset_connections"] += 1
+        counts[f"reset: {record.reason}"] += 1
+    for program in final_programs(survey).values():
+        for _, outcome in program.history:
+            if isinstance(outcome, str) and outcome in OUTCOME_CATEGORIES:
+                counts[OUTCOME_CATEGORIES[outcome]] += 1
+    return dict(sorted(counts.items()))
+
+
+def _lost_operations(group: Group) -> Counter[str]:
+    """Each operation of a branch once, however many replicas performed it."""
+    lost: dict[tuple[object, int], str] = {}
+    for life in group.lives:
+        if life.limit == NO_LIMIT or life.performed_count < life.limit:
+            continue
+        category = "pruned_operations" if _was_pruned(group, life) else "unheard_operations"
+        for record in life.milestones:
+            if type(record) is Operated and record.order_seq_num >= life.limit:
+                lost.setdefault((record.stamp.view, record.order_seq_num), category)
+    return Counter(lost.values())
+
+
+def _was_pruned(group: Group, life: Life) -> bool:
+    return life.superseded or life.views[-1] not in group.chain

@@ -1,0 +1,59 @@
+"""Resets (D-07): a connection is reset only where the model allows that something was lost.
+
+That is: outside the model, after a partition, or when primaries of two connected groups failed at
+about the same time. Allowed resets are counted as losses; any other is a violation.
+"""
+
+from __future__ import annotations
+
+from llft.identifiers import ConnectionId
+from llft.instant import MS
+from llft.journal.record import ConnectionEnded
+from llft.simulator.checkers.survey import Survey
+from llft.simulator.checkers.violation import Violation
+from llft.simulator.evidence import Evidence
+
+PROPERTY = "resets"
+EXCUSES = frozenset(("Partition", "CrashPrimaries", "LoseClient"))
+TOGETHER_NS = 300 * MS
+"""Two primaries fail together if the second does so before the first one's recovery is surely over:
+detection, election, and the recovery bound."""
+
+
+def check(survey: Survey) -> list[Violation]:
+    evidence = survey.evidence
+    if not evidence.profile.in_model or any(fault.kind in EXCUSES for fault in evidence.faults):
+        return []
+    return [
+        Violation(
+            PROPERTY,
+            f"Replica {record.stamp.birth_id} of group {record.stamp.group_id} reset {connection} in view "
+            f"{record.stamp.view} ({record.reason}), and no fault that was performed explains it.",
+        )
+        for connection, record in first_resets(survey).items()
+        if not _failed_together(evidence, connection)
+    ]
+
+
+def first_resets(survey: Survey) -> dict[ConnectionId, ConnectionEnded]:
+    """The first record of a reset of each connection, on surviving branches."""
+    resets: dict[ConnectionId, ConnectionEnded] = {}
+    for _, life in survey.lives():
+        for record in life.surviving_ended():
+            if record.how == "reset":
+                first = resets.setdefault(record.connection, record)
+                if record.stamp.time_ns < first.stamp.time_ns:
+                    resets[record.connection] = record
+    return resets
+
+
+def _failed_together(evidence: Evidence, connection: ConnectionId) -> bool:
+    failures = [
+        (fault.at_ns, group_id)
+        for fault in evidence.faults
+        if fault.primary_count
+        for group_id, _ in fault.victims
+    ]
+    at_client = [at_ns for at_ns, group_id in failures if group_id == connection.client_group_id]
+    at_server = [at_ns for at_ns, group_id in failures if group_id == connection.server_group_id]
+    return any(abs(one - other) < TOGETHER_NS for one in at_client for other in at_server)
