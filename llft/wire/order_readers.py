@@ -199,13 +199,16 @@ def _read_primary_view(buffer: bytearray, position: int, context: OrderContext) 
         raise PeerError("order_view_bases_too_many", REMEDY, number=number)
     bases = []
     for index in range(number):
-        if len(buffer) - position < 2 * (number - index):
-            raise Wanted(position + 2 * (number - index))
-        fd, position = get_uvarint(buffer, position)
-        base, position = get_uvarint(buffer, position)
+        try:
+            fd, after = get_uvarint(buffer, position)
+            base, after = get_uvarint(buffer, after)
+        except IndexError:
+            # Two bytes a pair at least: each time that much nearer, so few attempts in all.
+            raise Wanted(position + 2 * (number - index)) from None
         if fd > U32_MAX or base > U64_MAX:
             raise PeerError("order_view_base_out_of_range", REMEDY, fd=fd, base=base)
         bases.append((fd, base))
+        position = after
     return (PRIMARY_VIEW, view, tuple(bases)), position
 
 
