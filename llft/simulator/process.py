@@ -1,0 +1,296 @@
+"""One replica process: a shell round a core and an application.
+
+It does what the runtime does for a real program: it performs the core's effects in their
+order, keeps the one timer, and reports what happens as events. Laws:
+
+1. Effects are performed in the order of the list, and those of a nested step after those of the
+   step that caused it, which is the order in which the core issued them.
+2. A paused process does nothing: datagrams wait in a bounded receive buffer, threads
+   and the timer wait for the continuation.
+3. A core or a program that raises is a violation; the process then vanishes like a crashed one.
+"""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from llft.config import ThreadMode
+from llft.core import effects, events
+from llft.identifiers import BirthId
+from llft.instant import NEVER, US
+from llft.journal.record import HeartbeatArrived, Operated
+from llft.simulator.application import Application
+from llft.simulator.clocks import LocalClock
+from llft.simulator.interfaces import Core, Program
+
+if TYPE_CHECKING:
+    from llft.simulator.cluster import Cluster, Group
+
+RECEIVE_BUFFER_DATAGRAMS = 4000
+TRACEBACK_LINES = 7
+
+EVENT_KINDS: dict[type, int] = {
+    kind: number
+    for number, kind in enumerate(
+        (
+            events.Started,
+            events.MessageReceived,
+            events.DeadlinePassed,
+            events.OperationInvoked,
+            events.ThreadEnded,
+            events.PeerDied,
+            events.StateCaptured,
+            events.SwitchRequested,
+            events.LeaveRequested,
+        ),
+        start=1,
+    )
+}
+SEND_KIND = 32
+FAULT_KIND = 33
+
+DEADLINE_PASSED = events.DeadlinePassed()
+
+
+class Process:
+    __slots__ = (
+        "_inbox",
+        "_later",
+        "_reborn",
+        "_stopping",
+        "_wake_at_ns",
+        "alive",
+        "application",
+        "birth_id",
+        "clock",
+        "cluster",
+        "core",
+        "group",
+        "name",
+        "number",
+        "receive",
+        "world",
+    )
+
+    def __init__(
+        self, cluster: Cluster, group: Group, number: int, name: str, clock: LocalClock, rng: random.Random
+    ) -> None:
+        self.cluster = cluster
+        self.group = group
+        self.world = cluster.world
+        self.number = number
+        self.name = name
+        self.clock = clock
+        self.alive = True
+        self.receive: Callable[[bytes], None] = self._receive
+        self.application = Application(
+            cluster.world,
+            rng,
+            make_program=group.new_program,
+            report=self.step,
+            fail=self.fail,
+            service_ns=group.service_ns,
+            ordered=group.spec.config.threads is ThreadMode.ORDERED,
+        )
+        self._inbox: deque[events.Event] = deque()
+        self._later: list[effects.Effect] = []
+        self._wake_at_ns = NEVER
+        self._reborn = False
+        self._stopping = False
+        self.birth_id: BirthId
+        self.core: Core
+        self.birth_id, self.core = cluster.new_core(self)
+
+    @property
+    def paused(self) -> bool:
+        return self.application.paused
+
+    @property
+    def program(self) -> Program:
+        return self.application.program
+
+    def label(self) -> str:
+        return f"{self.name} ({self.core.role} {self.core.view})"
+
+    # Events of the outside world.
+
+    def _receive(self, data: bytes) -> None:
+        self.happen(events.MessageReceived(data))
+
+    def happen(self, event: events.Event) -> None:
+        """Something arrives from outside: it waits in the receive buffer of a paused process."""
+        if self.application.paused:
+            if len(self._inbox) < RECEIVE_BUFFER_DATAGRAMS:
+                self._inbox.append(event)
+        elif self.alive:
+            self.step(event)
+
+    def pause(self) -> None:
+        self.application.paused = True
+
+    def go_on(self, *, timer_first: bool) -> None:
+        """Continue. Whether the overdue timer or the buffered datagrams come first is the
+        scheduler's whim in a real process, so the caller draws it."""
+        self.application.go_on()
+        if timer_first and self.core.next_deadline() <= self.world.now_ns:
+            self.step(DEADLINE_PASSED)
+        waiting_count = len(self._inbox)
+        while waiting_count and self.alive:
+            waiting_count -= 1
+            self.step(self._inbox.popleft())
+        if self.alive:
+            self._set_timer()
+
+    def vanish(self) -> None:
+        """Crash, or end: what it sent is still in flight, nothing else remains."""
+        self.alive = False
+        self.application.end()
+        self._inbox.clear()
+
+    # The core and its timer.
+
+    def step(self, event: events.Event) -> None:
+        self._note(event)
+        try:
+            self._perform(self.core.step(event, self.world.now_ns))
+            if self._reborn:
+                # The receive buffer is the process's, not the core's: it is kept.
+                self._reborn = False
+                self._wake_at_ns = NEVER
+                self.birth_id, self.core = self.cluster.new_core(self)
+                self.step(events.Started())
+            elif self._stopping:
+                self.cluster.on_stopped(self)
+            else:
+                self._set_timer()
+        except Exception:  # noqa: BLE001 (law 3: whatever it is, it is evidence)
+            self.fail(type(event).__name__)
+
+    def fail(self, doing: str) -> None:
+        """To be called while an exception is being handled."""
+        last_lines = traceback.format_exc().splitlines()[-TRACEBACK_LINES:]
+        cause = " | ".join(line.strip() for line in last_lines)
+        self.cluster.on_core_failed(self, f"{self.name} at {self.world.now_ns} ns on {doing}: {cause}")
+
+    def _set_timer(self) -> None:
+        deadline_ns = self.core.next_deadline()
+        if deadline_ns < self._wake_at_ns:
+            # A deadline that has passed already must not stop time: at least a microsecond goes by.
+            self._wake_at_ns = wake_ns = max(deadline_ns, self.world.now_ns + US)
+            self.world.at(wake_ns, self._wake, wake_ns)
+
+    def _wake(self, planned_ns: int) -> None:
+        if planned_ns != self._wake_at_ns:
+            return  # another, earlier timer was set since
+        self._wake_at_ns = NEVER
+        if not self.alive or self.application.paused:
+            return
+        if self.core.next_deadline() <= self.world.now_ns:
+            self.step(DEADLINE_PASSED)
+        else:
+            self._set_timer()
+
+    # Effects.
+
+    def _perform(self, todo: list[effects.Effect]) -> None:
+        for effect in todo:
+            _PERFORMERS[type(effect)](self, effect)
+        if self._later:
+            later, self._later = self._later, []
+            self._perform(later)
+
+    def _write(self, effect: effects.WriteRecord) -> None:
+        record = effect.record
+        self.cluster.records.append(record)
+        if self.world.trace.tracing and type(record) not in _UNTRACED_RECORDS:
+            fields = ", ".join(str(value) for value in record[1:])
+            self.world.trace.say(self.world.now_ns, self.label(), f"## {type(record).__name__} {fields}")
+
+    def _multicast(self, effect: effects.Multicast) -> None:
+        group_id, data = effect
+        self._note_sending(data)
+        send, mine = self.cluster.network.send, self.number
+        for process in self.cluster.listeners(group_id):
+            if process.number != mine:
+                send(mine, process, data)
+
+    def _transmit(self, effect: effects.Transmit) -> None:
+        self._note_sending(effect.data)
+        for process in self.group.processes:
+            if process.birth_id == effect.birth_id and process is not self:
+                self.cluster.network.send(self.number, process, effect.data)
+
+    def _start_application(self, effect: effects.StartApplication) -> None:
+        self.application.schedule((True, 1, None))
+
+    def _start_thread(self, effect: effects.StartThread) -> None:
+        self.application.schedule((True, effect.thread, effect.argument))
+
+    def _resume_thread(self, effect: effects.ResumeThread) -> None:
+        self.application.schedule((False, effect.thread, effect.result))
+
+    def _capture(self, effect: effects.CaptureState) -> None:
+        answer = events.StateCaptured(self.application.capture())
+        self._note(answer)
+        self._later += self.core.step(answer, self.world.now_ns)
+
+    def _restore(self, effect: effects.RestoreState) -> None:
+        self.application.restore(effect.state)
+
+    def _reset(self, effect: effects.ResetApplication) -> None:
+        self.application.forget()
+        self._reborn = effect.new_birth_wanted
+
+    def _stop(self, effect: effects.Stop) -> None:
+        self._stopping = True
+
+    # The trace.
+
+    def _note(self, event: events.Event) -> None:
+        kind = type(event)
+        value = 0
+        if kind is events.MessageReceived:
+            value = crc32(event.data)  # type: ignore[union-attr]
+        elif kind is events.OperationInvoked:
+            value = event.thread  # type: ignore[union-attr]
+        trace = self.world.trace
+        trace.add(self.world.now_ns, self.number, EVENT_KINDS[kind], value)
+        if trace.tracing:
+            if kind is events.MessageReceived:
+                text = f"<- {trace.describe(event.data)}"  # type: ignore[union-attr]
+            else:
+                text = f"** {_shortened(event)}"
+            trace.say(self.world.now_ns, self.label(), text)
+
+    def _note_sending(self, data: bytes) -> None:
+        trace = self.world.trace
+        trace.add(self.world.now_ns, self.number, SEND_KIND, crc32(data))
+        if trace.tracing:
+            trace.say(self.world.now_ns, self.label(), f"-> {trace.describe(data)}")
+
+
+def _shortened(event: events.Event) -> str:
+    text = repr(event)
+    return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+_UNTRACED_RECORDS = frozenset((HeartbeatArrived, Operated))
+"""As many as there are datagrams and operations, and those have their own lines."""
+
+_PERFORMERS: dict[type, Callable[[Process, Any], None]] = {
+    effects.Multicast: Process._multicast,
+    effects.WriteRecord: Process._write,
+    effects.ResumeThread: Process._resume_thread,
+    effects.Transmit: Process._transmit,
+    effects.StartApplication: Process._start_application,
+    effects.StartThread: Process._start_thread,
+    effects.CaptureState: Process._capture,
+    effects.RestoreState: Process._restore,
+    effects.ResetApplication: Process._reset,
+    effects.Stop: Process._stop,
+}

@@ -1,0 +1,281 @@
+"""Profiles: which faults a simulation has, and how the groups are made.
+
+A profile is data. `in_model` says whether it stays within the paper's fault model: crash and timing
+faults with sufficient replication, message loss, and partitions that heal. There
+every property must hold. Outside the model the audit must *report* what was lost, and the
+checkers know from the profile that a loss is no violation.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from llft.config import GroupConfig, PartitionPolicy, Replication, ThreadMode
+from llft.errors import MisuseError
+from llft.identifiers import GroupId
+from llft.instant import MS, SECOND
+from llft.simulator.network import PERFECT, LinkQuality
+from llft.simulator.options import SimulationOptions
+from llft.simulator.topology import (
+    CLIENT,
+    MIDDLE,
+    MIDDLE_GROUP,
+    SERVER,
+    SERVER_GROUP,
+    TOPOLOGIES,
+    GroupSpec,
+    Topology,
+)
+
+__all__ = ["PROFILES", "TOPOLOGIES", "Profile", "draw_topology", "find_profile"]
+
+Choice = TypeVar("Choice", bound=Enum)
+
+MINOR_MISHAPS = LinkQuality(loss=0.006, duplication=0.003, reorder=0.004, corruption=0.001, spike=0.001)
+TARGET_REQUESTS = 240
+"""Application requests of one seed, over all client groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    name: str
+    description: str
+    in_model: bool = True
+    faults: tuple[tuple[str, int], ...] = ()
+    """Kinds of faults (names of classes in `faults`) with their weights."""
+    fault_gap_ns: tuple[int, int] = (50 * MS, 130 * MS)
+    horizon_ns: int = 800 * MS
+    """No fault begins after this; then the world must quiesce."""
+    quality: LinkQuality = PERFECT
+    burst_loss: float = 0.2
+    certificate: float = 0.7
+    """Probability that a survivor gets a death certificate (D-23)."""
+    skew_limit_ns: int = 20 * MS
+    drift_limit_ppm: int = 100
+    slow_share: float = 0.0
+    """Of the replicas that are slow for good."""
+    topology: str = "mixed"
+    replicas: tuple[int, int] = (2, 3)
+    client_replicas: tuple[int, int] = (2, 3)
+    cold_start: float = 0.0
+    """Probability that a group's members search for each other at birth instead of one
+    being told that it is the first."""
+    partition: PartitionPolicy = PartitionPolicy.PRECEDENCE
+    output_commit_level: int = 0
+    outside_clients: bool = False
+
+
+CRASHES = (("CrashPrimary", 6), ("CrashBackup", 2))
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            "default",
+            "every in-model fault kind, both replication types, both thread modes, 2 to 5 replicas",
+            faults=(
+                ("CrashPrimary", 3),
+                ("CrashBackup", 2),
+                ("CrashPrimaries", 2),
+                ("PausePrimary", 2),
+                ("PauseBackup", 1),
+                ("Partition", 1),
+                ("LossBurst", 2),
+                ("SlowReplica", 1),
+                ("ClockJump", 1),
+                ("Join", 1),
+                ("Leave", 1),
+                ("SwitchPrimary", 1),
+            ),
+            quality=MINOR_MISHAPS,
+            slow_share=0.1,
+        ),
+        Profile("calm", "no faults at all", horizon_ns=100 * MS),
+        Profile(
+            "loss",
+            "5 % of the datagrams lost, bursts of 25 %, primaries crash",
+            faults=(*CRASHES, ("LossBurst", 4)),
+            quality=LinkQuality(loss=0.05),
+            burst_loss=0.25,
+        ),
+        Profile(
+            "reorder",
+            "datagrams overtake each other, arrive twice and late; primaries crash",
+            faults=CRASHES,
+            quality=LinkQuality(duplication=0.05, reorder=0.15, spike=0.01),
+        ),
+        Profile(
+            "corruption",
+            "datagrams are damaged: bits flipped, ends cut off; primaries crash",
+            faults=CRASHES,
+            quality=LinkQuality(corruption=0.05),
+        ),
+        Profile("crash", "crashes and restarts on a good network", faults=CRASHES),
+        Profile(
+            "double-crash",
+            "the primaries of two connected groups crash at the same instant",
+            faults=(("CrashPrimaries", 5), ("CrashPrimary", 2)),
+            quality=MINOR_MISHAPS,
+            topology="replicated-clients",
+        ),
+        Profile(
+            "pause",
+            "processes stop for a while and go on as if nothing had happened",
+            faults=(("PausePrimary", 5), ("PauseBackup", 2), ("CrashPrimary", 2)),
+            quality=MINOR_MISHAPS,
+        ),
+        Profile(
+            "partition",
+            "the network splits, also in one direction only, and heals; the precedence rule decides",
+            faults=(("Partition", 5), ("CrashPrimary", 3)),
+            fault_gap_ns=(120 * MS, 250 * MS),
+            horizon_ns=1200 * MS,
+        ),
+        Profile(
+            "partition-majority",
+            "the network splits and heals; a primary without a majority stops answering",
+            faults=(("Partition", 5), ("CrashPrimary", 3)),
+            fault_gap_ns=(120 * MS, 250 * MS),
+            horizon_ns=1200 * MS,
+            replicas=(3, 5),
+            client_replicas=(3, 3),
+            partition=PartitionPolicy.MAJORITY,
+        ),
+        Profile(
+            "clock",
+            "clocks skewed by up to a minute, drifting, set forward and back; primaries crash",
+            faults=(*CRASHES, ("ClockJump", 6)),
+            skew_limit_ns=60 * SECOND,
+            drift_limit_ppm=50_000,
+        ),
+        Profile(
+            "churn",
+            "replicas join and leave and the primary is switched, under load",
+            faults=(("SwitchPrimary", 4), ("Join", 3), ("Leave", 4), ("CrashPrimary", 3)),
+            fault_gap_ns=(30 * MS, 100 * MS),
+            quality=LinkQuality(loss=0.002),
+            cold_start=0.2,
+        ),
+        Profile(
+            "slow",
+            "some replicas 5 to 20 times slower than others; primaries crash",
+            faults=(*CRASHES, ("SlowReplica", 5)),
+            slow_share=0.3,
+        ),
+        Profile(
+            "lost-client",
+            "a client of one member dies together with the server's primary; output commit level 0",
+            in_model=False,
+            faults=(("LoseClient", 1),),
+            fault_gap_ns=(100 * MS, 200 * MS),
+            horizon_ns=300 * MS,
+            quality=LinkQuality(loss=0.05),
+            topology="many-clients",
+            outside_clients=True,
+        ),
+        Profile(
+            "lost-client-level1",
+            "a client of one member dies together with the server's primary; output commit level 1",
+            in_model=False,
+            faults=(("LoseClient", 1),),
+            fault_gap_ns=(100 * MS, 200 * MS),
+            horizon_ns=300 * MS,
+            quality=LinkQuality(loss=0.05),
+            topology="many-clients",
+            outside_clients=True,
+            output_commit_level=1,
+        ),
+        Profile(
+            "double-crash-loss",
+            "the primaries of two connected groups crash together while datagrams are being lost",
+            in_model=False,
+            faults=(("CrashPrimaries", 1),),
+            quality=LinkQuality(loss=0.1),
+            topology="replicated-clients",
+        ),
+    )
+}
+
+
+def find_profile(name: str) -> Profile:
+    if name not in PROFILES:
+        raise MisuseError("unknown profile", f"choose one of {', '.join(PROFILES)}", name=name)
+    return PROFILES[name]
+
+
+def draw_topology(rng: random.Random, profile: Profile, options: SimulationOptions) -> Topology:
+    """The groups of a seed. What the options leave open is drawn here, group by group."""
+    name = options.topology or profile.topology
+    if name not in TOPOLOGIES:
+        raise MisuseError("unknown topology", f"choose one of {', '.join(TOPOLOGIES)}", name=name)
+    if options.replicas is not None and not 1 <= options.replicas <= 5:
+        raise MisuseError("bad number of replicas", "1 to 5", replicas=options.replicas)
+    outline = TOPOLOGIES[name](rng)
+    front = MIDDLE_GROUP if outline.has_middle else SERVER_GROUP
+    requests = -(-TARGET_REQUESTS // outline.client_count)
+    draw = _GroupDraw(rng, profile, options, requests)
+    groups = [draw.group(SERVER_GROUP, "S", SERVER, (), replicated=True)]
+    if outline.has_middle:
+        groups.append(draw.group(MIDDLE_GROUP, "M", MIDDLE, (SERVER_GROUP,), replicated=True))
+    for number in range(1, outline.client_count + 1):
+        replicated = outline.replicated_clients
+        groups.append(draw.group(number, f"C{number}", CLIENT, (front,), replicated=replicated))
+    return Topology(name, tuple(groups))
+
+
+def _choice(kind: type[Choice], value: str) -> Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        remedy = f"choose one of {', '.join(str(one.value) for one in kind)}"
+        raise MisuseError(f"unknown {kind.__name__}", remedy, value=value) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupDraw:
+    """Draws one group after the other, always with the same number of draws, so that an option
+    that fixes one thing does not shift the rest of the seed."""
+
+    rng: random.Random
+    profile: Profile
+    options: SimulationOptions
+    requests: int
+
+    def group(
+        self, group_id: GroupId, name: str, kind: str, servers: tuple[GroupId, ...], *, replicated: bool
+    ) -> GroupSpec:
+        rng, profile, options = self.rng, self.profile, self.options
+        replicas = rng.randint(*(profile.client_replicas if kind == CLIENT else profile.replicas))
+        if profile.name == "default" and kind != CLIENT and rng.random() < 0.15:
+            replicas = rng.randint(4, 5)
+        replication = rng.choice(tuple(Replication))
+        threads = rng.choice(tuple(ThreadMode))
+        racy = rng.random() < 0.4
+        pool = "-pool" if rng.random() < 0.3 else ""
+        if options.replicas is not None:
+            replicas = options.replicas
+        if options.replication is not None:
+            replication = _choice(Replication, options.replication)
+        if options.threads is not None:
+            threads = _choice(ThreadMode, options.threads)
+        config = GroupConfig(
+            group_id=group_id,
+            replication=replication,
+            threads=threads,
+            partition=profile.partition,
+            output_commit_level=profile.output_commit_level if kind != CLIENT else 0,
+            outside=profile.outside_clients and kind == CLIENT,
+        )
+        return GroupSpec(
+            group_id=group_id,
+            name=name,
+            kind=kind,
+            servers=servers,
+            replicas=replicas if replicated else 1,
+            requests=self.requests,
+            variant=("racy" if racy and threads is ThreadMode.TOKEN else "locked") + pool,
+            config=config,
+        )
