@@ -28,7 +28,7 @@ def _single_primaries(group: Group) -> list[Violation]:
     return [
         Violation(
             PROPERTY,
-            f"{life.name} became primary in view {role.stamp.view}, "
+            f"{life.name.capitalize()} became primary in view {role.stamp.view}, "
             f"whose primary is {role.stamp.view.birth_id}.",
         )
         for life in group.lives
