@@ -12,12 +12,15 @@ the scheduling decision under which it was made (token mode, D-16; 0 in ordered 
     (WAKE,  pick, thread)                            token: a blocked thread became runnable
     (PRIMARY_VIEW, view, view_bases)                 view: ViewId, view_bases: ((fd, base), ...)
     (REMOTE_VIEW, fd, view, position)                messages from `position` on came in `view`
+    (CONNECTION, what, fd, client_group_id, server_group_id, conn_seq_num)
+                                                     a step in the life of a virtual connection
 
 This is the paper's OrderInfo (data structures figure, lines 1-15): the union of lines 3-7 is the
 tuple, m_orderSeqNum is the entry's place in the stream, and the merger that m_opaque (line 12)
-allows is the run. Ranges: pick, timestamp, mutex, operation, count, position, base 64 bits unsigned; thread,
-fd, digest 32 bits; size up to 2**31; value_ns and result 64 bits signed; clock_id 32 bits
-signed; data up to 65535 bytes. `result` True and False come back as 1 and 0.
+allows is the run. Ranges: pick, timestamp, mutex, operation, count, position and base are 64 bits
+unsigned; thread, fd, digest and the three numbers that name a connection 32 bits; `what` 8 bits (its
+meaning is messaging's own); size up to 2**31; value_ns and result 64 bits signed; clock_id 32
+bits signed; data up to 65535 bytes. `result` True and False come back as 1 and 0.
 
 The stream's laws:
 
@@ -38,6 +41,7 @@ An entry is one byte of kind and flags (order_entries), then as varints what the
     MUTEX mutex [count] [zigzag(result)]                TIME [zigzag(clock)] zigzag(value-last)
     SOCKET [count] length data                          GENERAL operation [count] length data
     PRIMARY_VIEW view number (fd base)*                 REMOTE_VIEW fd view position
+    CONNECTION what fd client server conn_seq_num
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from llft.wire.order_context import OrderContext
 from llft.wire.order_decoder import OrderDecoder
 from llft.wire.order_encoder import OrderEncoder
 from llft.wire.order_entries import (
+    CONNECTION,
     GENERAL,
     MUTEX,
     PRIMARY_VIEW,
@@ -60,6 +65,7 @@ from llft.wire.order_entries import (
 )
 
 __all__ = [
+    "CONNECTION",
     "GENERAL",
     "MUTEX",
     "PRIMARY_VIEW",

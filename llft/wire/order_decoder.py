@@ -56,6 +56,12 @@ class OrderDecoder:
         self._run_size = 0
 
     @property
+    def entry_end(self) -> int:
+        """Where the bytes of the last entry handed out end; in the midst of a run that is beyond `offset`.
+        Whoever notes "ordered up to here" for an entry must note this one."""
+        return self.offset + self._run_size
+
+    @property
     def end(self) -> int:
         """The offset up to which the stream was fed."""
         return self.offset + self._run_size + len(self._buffer) - self._position

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from llft.errors import MisuseError
+from llft.identifiers import ConnectionId
 
 READ: Final = 1
 SEND: Final = 2
@@ -18,6 +19,7 @@ GENERAL: Final = 6
 WAKE: Final = 7
 PRIMARY_VIEW: Final = 8
 REMOTE_VIEW: Final = 9
+CONNECTION: Final = 10
 
 Entry = tuple[Any, ...]
 
@@ -57,6 +59,8 @@ def describe(entry: Entry) -> str:
         return f"primary_view {_describe_view(entry[1])} [{bases}]"
     if kind == REMOTE_VIEW:
         return f"remote_view fd={entry[1]} {_describe_view(entry[2])} from={entry[3]}"
+    if kind == CONNECTION:
+        return f"connection what={entry[1]} fd={entry[2]} {ConnectionId(*entry[3:])}"
     names = _FIELDS.get(kind)
     if names is None:
         raise MisuseError("order_entry_kind_unknown", "see llft.wire.order", entry=entry)

@@ -13,6 +13,7 @@ from llft.errors import PeerError
 from llft.identifiers import BirthId, ViewId
 from llft.wire.order_context import OrderContext
 from llft.wire.order_entries import (
+    CONNECTION,
     DATA_BYTES_MAX,
     GENERAL,
     KIND_MASK,
@@ -222,6 +223,18 @@ def _read_remote_view(buffer: bytearray, position: int, context: OrderContext) -
     return (REMOTE_VIEW, fd, view, where), position
 
 
+def _read_connection(buffer: bytearray, position: int, context: OrderContext) -> Reading:
+    _refuse_flags(buffer[position], ~KIND_MASK)
+    what, position = get_uvarint(buffer, position + 1)
+    numbers = []
+    for _ in range(4):
+        number, position = get_uvarint(buffer, position)
+        numbers.append(number)
+    if what > 255 or max(numbers) > U32_MAX:
+        raise PeerError("order_connection_out_of_range", REMEDY, what=what, numbers=tuple(numbers))
+    return (CONNECTION, what, *numbers), position
+
+
 READERS: Final[dict[int, Callable[[bytearray, int, OrderContext], Reading]]] = {
     MUTEX: _read_mutex,
     TIME: _read_time,
@@ -230,4 +243,5 @@ READERS: Final[dict[int, Callable[[bytearray, int, OrderContext], Reading]]] = {
     WAKE: _read_wake,
     PRIMARY_VIEW: _read_primary_view,
     REMOTE_VIEW: _read_remote_view,
+    CONNECTION: _read_connection,
 }

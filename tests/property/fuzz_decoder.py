@@ -138,6 +138,7 @@ def seeds() -> list[bytes]:
         (order.WAKE, 3, 1),
         (order.PRIMARY_VIEW, view, ((3, 1), (4, 2))),
         (order.REMOTE_VIEW, 3, view, 7),
+        (order.CONNECTION, 1, 3, 4, 5, 6),
     ):
         encoder.append(entry)
     found += [b"\2" + encoder.take(), b"\3" + encoder.context.pack(), b"\4\1\0\2\3\1\1\2\3"]

@@ -124,6 +124,7 @@ entries: SearchStrategy[order.Entry] = st.one_of(
     st.tuples(st.just(order.WAKE), _picks, _threads),
     st.tuples(st.just(order.PRIMARY_VIEW), views, st.lists(st.tuples(u32, u64), max_size=4).map(tuple)),
     st.tuples(st.just(order.REMOTE_VIEW), u32, views, u64),
+    st.tuples(st.just(order.CONNECTION), unsigned(8), u32, u32, u32, u32),
 )
 
 

@@ -8,6 +8,7 @@ from llft.errors import MisuseError, PeerError
 from llft.identifiers import BirthId, ViewId
 from llft.wire import order_context, order_readers
 from llft.wire.order import (
+    CONNECTION,
     GENERAL,
     MUTEX,
     PRIMARY_VIEW,
@@ -50,8 +51,8 @@ def cost(entry: Entry, *before: Entry) -> int:
 
 
 def test_constants_are_part_of_the_format() -> None:
-    kinds = (READ, SEND, MUTEX, TIME, SOCKET, GENERAL, WAKE, PRIMARY_VIEW, REMOTE_VIEW)
-    assert kinds == (1, 2, 3, 4, 5, 6, 7, 8, 9)
+    kinds = (READ, SEND, MUTEX, TIME, SOCKET, GENERAL, WAKE, PRIMARY_VIEW, REMOTE_VIEW, CONNECTION)
+    assert kinds == (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 
 
 def test_common_entries_are_tiny() -> None:
@@ -112,6 +113,7 @@ def test_offset_stays_before_a_run_until_it_is_handed_out() -> None:
     seen = []
     while decoder.next() is not None:
         seen.append((decoder.offset, decoder.count, decoder.between_entries, decoder.end))
+        assert decoder.entry_end == len(stream)
     end = len(stream)
     assert seen == [(0, 1, False, end), (0, 2, False, end), (end, 3, True, end)]
 
@@ -153,6 +155,8 @@ def test_what_was_fed_beyond_the_last_entry_can_be_dropped() -> None:
         (WAKE, 1 << 64, 0),
         (PRIMARY_VIEW, VIEW, ((1 << 32, 0),)),
         (REMOTE_VIEW, 1, VIEW, 1 << 64),
+        (CONNECTION, 256, 0, 0, 0, 0),
+        (CONNECTION, 1, 0, 0, 0, 1 << 32),
         (77,),
     ],
 )
@@ -248,6 +252,7 @@ def test_description_is_the_same_at_primary_and_backup() -> None:
         (MUTEX, 0, 1, 5, 2, False),
         (PRIMARY_VIEW, VIEW, ((3, 9),)),
         (REMOTE_VIEW, 3, VIEW, 12),
+        (CONNECTION, 1, 3, 7, 8, 9),
     ]
     backup = decoded(encoder_after(*primary).take())
     assert [describe(entry) for entry in backup] == [describe(entry) for entry in primary]
