@@ -1,8 +1,9 @@
 """The application of one process: its program, and the threads that were resumed but have not run yet.
 
-A resumed thread runs on after a random service time; to the world that is one call of the program, whose
-next operation reaches the core in the same instant. So a capture always finds the program
-between two calls, plus a list of results that have not been run. Laws:
+A resumed thread runs on after a random service time, to which a client's primary adds the time its user
+thinks (a backup repeats what was done and waits for no user). To the world that is one call of the
+program, whose next operation reaches the core in the same instant. So a capture always finds
+the program between two calls, plus a list of results that have not been run. Laws:
 
 1. With the token (D-16) threads run strictly in the order in which they were resumed, one
    after the other.
@@ -41,6 +42,7 @@ class Application:
         "_report",
         "_runs",
         "_service_ns",
+        "_think_ns",
         "_token_free_ns",
         "_world",
         "paused",
@@ -57,6 +59,7 @@ class Application:
         report: Callable[[events.Event], None],
         fail: Callable[[str], None],
         service_ns: int,
+        think_ns: Callable[[], int] | None,
         ordered: bool,
     ) -> None:
         self.program = make_program()
@@ -68,6 +71,7 @@ class Application:
         self._report = report
         self._fail = fail
         self._service_ns = service_ns
+        self._think_ns = think_ns
         self._ordered = ordered
         self._runs: dict[int, Run] = {}
         """By ticket, in the order of resumption. A ticket is never used twice, so what a
@@ -83,6 +87,8 @@ class Application:
         duration_ns = int((0.2 + draw) * self._service_ns) * self.slowness
         if draw < LONG_SERVICE_SHARE:
             duration_ns *= LONG_SERVICE_FACTOR
+        if self._think_ns is not None:
+            duration_ns += int(2 * draw * self._think_ns())
         due_ns = self._world.now_ns + duration_ns
         if not self._ordered:
             due_ns = max(due_ns, self._token_free_ns + duration_ns)

@@ -25,9 +25,9 @@ from llft.simulator.topology import CLIENT, GroupSpec, Topology
 from llft.simulator.world import World
 
 CERTIFICATE_MAX_NS = 2 * MS
-SERVER_SERVICE_NS = 12 * US
-CLIENT_SERVICE_NS = (150 * US, 400 * US)
-"""Clients think between their operations, so that the load lasts as long as the faults do."""
+LOAD_PERCENT = (60, 110)
+"""Users of clients think between operations, so that the load lasts about as long as the faults do."""
+OPERATIONS_PER_REQUEST = 5
 
 CoreFactory = Callable[[GroupConfig, BirthId, Callable[[int], int], random.Random], Core]
 ProgramFactory = Callable[[GroupSpec], Program]
@@ -36,7 +36,7 @@ ProgramFactory = Callable[[GroupSpec], Program]
 @dataclass(slots=True)
 class Group:
     spec: GroupSpec
-    service_ns: int
+    think_ns: int
     make_program: ProgramFactory
     processes: list[Process] = field(default_factory=list)
     """Those that live, the oldest first."""
@@ -59,11 +59,8 @@ class Group:
 
     def backups(self) -> list[Process]:
         """Those that could take over now: they run, and they have the group's state."""
-        return [
-            process
-            for process in self.processes
-            if not process.paused and process.core.role == "backup" and process.core.has_state
-        ]
+        able = [process for process in self.processes if not (process.paused or process.leaving)]
+        return [process for process in able if process.core.role == "backup" and process.core.has_state]
 
     def settled(self) -> bool:
         """One primary, all others its backups with state, all in its view, and all running."""
@@ -109,11 +106,9 @@ class Cluster:
         self._rng = world.stream("cluster")
         self.groups: dict[GroupId, Group] = {}
         for spec in topology.groups:
-            if spec.kind == CLIENT:
-                service_ns = self._rng.randint(*CLIENT_SERVICE_NS)
-            else:
-                service_ns = SERVER_SERVICE_NS
-            self.groups[spec.group_id] = Group(spec, service_ns, make_program)
+            load_ns = profile.horizon_ns * self._rng.randint(*LOAD_PERCENT) // 100
+            think_ns = load_ns // (spec.requests * OPERATIONS_PER_REQUEST) if spec.kind == CLIENT else 0
+            self.groups[spec.group_id] = Group(spec, think_ns, make_program)
             world.trace.group_names[spec.group_id] = spec.name
 
     # Births.

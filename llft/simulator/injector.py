@@ -287,7 +287,7 @@ class Injector:
         victim = self._rng.choice(group.processes)
         done = self._done(fault, [victim])
         self._cluster.note_fault(f"ask {victim.label()} to leave")
-        victim.happen(events.LeaveRequested())
+        victim.leave()
         self._plan_restart(fault.group_id)
         return done
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from llft.simulator.cluster import Cluster, Group
 
 RECEIVE_BUFFER_DATAGRAMS = 4000
+SERVICE_NS = 12 * US
 TRACEBACK_LINES = 7
 
 EVENT_KINDS: dict[type, int] = {
@@ -71,6 +72,7 @@ class Process:
         "cluster",
         "core",
         "group",
+        "leaving",
         "name",
         "number",
         "receive",
@@ -87,6 +89,7 @@ class Process:
         self.name = name
         self.clock = clock
         self.alive = True
+        self.leaving = False
         self.receive: Callable[[bytes], None] = self._receive
         self.application = Application(
             cluster.world,
@@ -94,7 +97,8 @@ class Process:
             make_program=group.new_program,
             report=self.step,
             fail=self.fail,
-            service_ns=group.service_ns,
+            service_ns=SERVICE_NS,
+            think_ns=self._think_ns if group.think_ns else None,
             ordered=group.spec.config.threads is ThreadMode.ORDERED,
         )
         self._inbox: deque[events.Event] = deque()
@@ -114,6 +118,10 @@ class Process:
     def program(self) -> Program:
         return self.application.program
 
+    def _think_ns(self) -> int:
+        """How long the user of a client thinks, on average, before each operation."""
+        return self.group.think_ns if self.core.role == "primary" else 0
+
     def label(self) -> str:
         return f"{self.name} ({self.core.role} {self.core.view})"
 
@@ -129,6 +137,11 @@ class Process:
                 self._inbox.append(event)
         elif self.alive:
             self.step(event)
+
+    def leave(self) -> None:
+        """An operator asks it to go; from now on nobody counts on it."""
+        self.leaving = True
+        self.happen(events.LeaveRequested())
 
     def pause(self) -> None:
         self.application.paused = True
@@ -157,7 +170,9 @@ class Process:
     def step(self, event: events.Event) -> None:
         self._note(event)
         try:
-            self._perform(self.core.step(event, self.world.now_ns))
+            todo = self.core.step(event, self.world.now_ns)
+            if todo:
+                self._perform(todo)
             if self._reborn:
                 # The receive buffer is the process's, not the core's: it is kept.
                 self._reborn = False

@@ -74,15 +74,13 @@ class Simulation:
 
     def run(self) -> None:
         self.cluster.start()
-        until_ns = self.profile.horizon_ns
-        bound_ns = until_ns + QUIESCENCE_BOUND_NS
-        running = True
-        while running and until_ns <= bound_ns and not self.quiesced:
-            running = self._run_until(until_ns)
-            self.quiesced = running and self._is_quiescent()
-            until_ns = self.world.now_ns + (GRACE_NS if self.quiesced else CHECK_INTERVAL_NS)
-        if self.quiesced:
-            self.quiesced = self._run_until(until_ns) and self._is_quiescent()
+        bound_ns = self.profile.horizon_ns + QUIESCENCE_BOUND_NS
+        running = self._run_until(self.profile.horizon_ns)
+        while running and not self.quiesced and self.world.now_ns < bound_ns:
+            was_quiescent = self._is_quiescent()
+            interval_ns = GRACE_NS if was_quiescent else CHECK_INTERVAL_NS
+            running = self._run_until(self.world.now_ns + interval_ns)
+            self.quiesced = was_quiescent and self._is_quiescent()
 
     def _run_until(self, until_ns: int) -> bool:
         return self.world.run(until_ns=until_ns, event_limit=EVENT_LIMIT - self.world.event_count)
@@ -149,14 +147,20 @@ def _final_state(process: Process) -> ProcessState:
     )
 
 
-def run_seed(seed: int, options: SimulationOptions) -> SeedResult:
+def run_seed(
+    seed: int,
+    options: SimulationOptions,
+    *,
+    core: CoreFactory = make_replica,
+    program: ProgramFactory = make_program,
+) -> SeedResult:
     """Everything about one seed. The collector of cycles is off meanwhile: what a seed makes is
     needed to its end, and scanning it again and again costs a fifth of the time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
         with _planted(options.plant):
-            simulation = Simulation(seed, options)
+            simulation = Simulation(seed, options, core=core, program=program)
             simulation.run()
         return _judge(seed, simulation)
     finally:

@@ -19,16 +19,19 @@ from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, ReadClock, Result
 from llft.errors import MisuseError
 from llft.instant import MS, NEVER, SECOND, US
+from llft.journal.reader import read_journal
 from llft.simulator import faults
+from llft.simulator.checkers.violation import Violation
 from llft.simulator.clocks import LocalClock
 from llft.simulator.cluster import Cluster
+from llft.simulator.evidence import Evidence
 from llft.simulator.injector import Injector
 from llft.simulator.network import CERTIFICATE_MIN_NS, PERFECT, LinkQuality, Network, damage, refused
 from llft.simulator.options import SimulationOptions
 from llft.simulator.partitions import PARTITIONS, blocked_links
 from llft.simulator.process import RECEIVE_BUFFER_DATAGRAMS, Process
 from llft.simulator.profiles import PROFILES, TOPOLOGIES, draw_topology, find_profile
-from llft.simulator.runner import Simulation
+from llft.simulator.runner import Simulation, run_seed
 from llft.simulator.topology import GroupSpec, Topology
 from llft.simulator.world import World
 from llft.wire.codec import decode, encode
@@ -508,6 +511,14 @@ class TestInjector:
             assert len(set(near)) == 1
         assert network.counters["lost"] > 0
 
+    def test_nobody_counts_on_a_member_that_is_leaving(self) -> None:
+        world, cluster = small_cluster(replicas=2)
+        core_of(cluster.processes[1]).role = "backup"
+        cluster.processes[1].leave()
+        injector = Injector(cluster, [faults.CrashPrimary(world.now_ns + MS, 9)])
+        run(world, SECOND)
+        assert injector.performed == []
+
     def test_every_kind_of_partition_blocks_links_of_its_group(self) -> None:
         simulation = simulate(3, "calm")
         cluster = simulation.cluster
@@ -561,3 +572,46 @@ class TestPlans:
     def test_what_does_not_exist_is_refused(self, options: SimulationOptions) -> None:
         with pytest.raises(MisuseError):
             Simulation(1, options, core=FakeReplica, program=FakeProgram)
+
+
+class TestRunner:
+    def test_a_result_is_assembled_and_journals_are_written(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        judged: list[Evidence] = []
+
+        def check_all(evidence: Evidence) -> list[Violation]:
+            judged.append(evidence)
+            return [Violation("planted", "by the test")]
+
+        monkeypatch.setattr("llft.simulator.checkers.check_all", check_all)
+        monkeypatch.setattr("llft.simulator.checkers.losses", lambda evidence: {"things": 1})
+        options = SimulationOptions(profile="crash", topology="many-clients", journal_dir=str(tmp_path))
+        result = run_seed(4, options, core=FakeReplica, program=FakeProgram)
+        assert result.seed == 4
+        assert result.operations == 4 * 50
+        assert result.violations == [Violation("planted", "by the test")]
+        assert result.losses == {"things": 1}
+        assert result.simulated_ns >= PROFILES["crash"].horizon_ns
+        assert result.primary_failures == sum(fault.primary_count for fault in judged[0].faults) > 0
+        journals = [record for path in (tmp_path / "seed-4").iterdir() for record in read_journal(path)]
+        assert sorted(journals) == sorted(judged[0].records)
+
+    def test_what_never_quiesces_and_what_raises_is_a_violation(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("llft.simulator.checkers.check_all", lambda evidence: [])
+        monkeypatch.setattr("llft.simulator.checkers.losses", lambda evidence: {})
+
+        class Raising(FakeReplica):
+            def step(self, event: events.Event, now_ns: int) -> list[effects.Effect]:
+                if self.config.group_id == 100 and now_ns > 50 * MS:
+                    raise ZeroDivisionError("planted")
+                return [] if self.config.group_id == 1 else super().step(event, now_ns)
+
+        options = SimulationOptions(profile="calm", topology="many-clients")
+        result = run_seed(4, options, core=Raising, program=FakeProgram)
+        found = [violation.property for violation in result.violations]
+        assert found == ["crash"] * (len(found) - 1) + ["progress"]
+        assert "ZeroDivisionError: planted" in result.violations[0].explanation
+        assert "C1 unsettled" in result.violations[-1].explanation
