@@ -85,8 +85,11 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class LossBurst:
+    """Many datagrams are lost for a while: everywhere, or on the way to one member of a group."""
+
     at_ns: int
     duration_ns: int
+    group_id: GroupId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,8 @@ class _Planner:
         if kind == "LoseClient":
             return self._lose_client(at_ns)
         if kind == "LossBurst":
-            return LossBurst(at_ns, self._rng.randint(10, 50) * MS)
+            group_id = self._rng.choice([None, *(spec.group_id for spec in self._topology.groups)])
+            return LossBurst(at_ns, self._rng.randint(10, 50) * MS, group_id)
         if not self._targets:
             return None
         return _MAKERS[kind](self._rng, at_ns, self._rng.choice(self._targets))

@@ -246,10 +246,14 @@ class Injector:
 
     def _loss_burst(self, fault: faults.LossBurst) -> PerformedFault | None:
         profile = self._cluster.profile
-        self._network.set_quality(replace(profile.quality, loss=profile.burst_loss))
+        quality = replace(profile.quality, loss=profile.burst_loss)
+        listeners = () if fault.group_id is None else self._cluster.listeners(fault.group_id)
+        victims = [self._rng.choice(listeners)] if listeners else []
+        self._network.set_quality(quality, receiver=victims[0].number if victims else None)
         self._later(self._world.now_ns + fault.duration_ns, self._end_burst, None)
-        self._cluster.note_fault(f"loss burst for {fault.duration_ns // MS} ms")
-        return self._done(fault)
+        where = f"to {victims[0].label()}" if victims else "everywhere"
+        self._cluster.note_fault(f"loss burst {where} for {fault.duration_ns // MS} ms")
+        return self._done(fault, victims)
 
     def _end_burst(self, _: None) -> None:
         self._network.set_quality(None)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from llft.errors import PeerError
@@ -41,10 +41,12 @@ class LinkQuality:
     reorder: float = 0.0
     corruption: float = 0.0
     spike: float = 0.0
+    rare: float = field(init=False)
+    """That anything of these happens: one comparison decides the common case."""
 
-    @property
-    def rare(self) -> float:
-        return self.loss + self.duplication + self.reorder + self.corruption + self.spike
+    def __post_init__(self) -> None:
+        rare = self.loss + self.duplication + self.reorder + self.corruption + self.spike
+        object.__setattr__(self, "rare", rare)
 
 
 PERFECT = LinkQuality()
@@ -70,7 +72,18 @@ class Link:
 class Network:
     """`send` is called for every datagram and receiver: one random draw in the common case."""
 
-    __slots__ = ("_blocked", "_links", "_normal", "_quality", "_quiet", "_rare", "_rng", "_world", "counters")
+    __slots__ = (
+        "_blocked",
+        "_links",
+        "_normal",
+        "_quality",
+        "_quiet_count",
+        "_rng",
+        "_special",
+        "_wanted",
+        "_world",
+        "counters",
+    )
 
     def __init__(self, world: World, rng: random.Random, quality: LinkQuality) -> None:
         self.counters = dict.fromkeys(
@@ -81,9 +94,10 @@ class Network:
         self._links: dict[tuple[int, int], Link] = {}
         self._blocked: set[tuple[int, int]] = set()
         self._normal = quality
+        self._wanted = quality
         self._quality = quality
-        self._rare = quality.rare
-        self._quiet = 0
+        self._special: dict[int, LinkQuality] = {}
+        self._quiet_count = 0
 
     def send(self, sender: int, receiver: Endpoint, data: bytes) -> None:
         key = (sender, receiver.number)
@@ -94,19 +108,29 @@ class Network:
         if link is None:
             link = self._links[key] = Link(self._rng.randint(*BASE_DELAY_NS))
         draw = self._rng.random()
-        rare = self._rare
+        quality = self._quality
+        if self._special:
+            quality = self._special.get(receiver.number, quality)
         arrival_ns = self._world.now_ns + link.base_ns + int(draw * JITTER_NS)
-        if draw < rare:
-            self._mishap(draw, link, receiver, data, arrival_ns)
+        if draw < quality.rare:
+            self._mishap(draw, quality, link, receiver, data, arrival_ns)
             return
         if arrival_ns <= link.last_arrival_ns:
             arrival_ns = link.last_arrival_ns + 1
         link.last_arrival_ns = arrival_ns
         self._world.at(arrival_ns, receiver.receive, data)
 
-    def _mishap(self, draw: float, link: Link, receiver: Endpoint, data: bytes, arrival_ns: int) -> None:
+    def _mishap(
+        self,
+        draw: float,
+        quality: LinkQuality,
+        link: Link,
+        receiver: Endpoint,
+        data: bytes,
+        arrival_ns: int,
+    ) -> None:
         """Which of the rare things it is: the draw that said "rare" decides that as well."""
-        quality, rng, world, counters = self._quality, self._rng, self._world, self.counters
+        rng, world, counters = self._rng, self._world, self.counters
         draw -= quality.loss
         if draw < 0:
             counters["lost"] += 1
@@ -133,21 +157,25 @@ class Network:
         link.last_arrival_ns = max(arrival_ns, link.last_arrival_ns) + rng.randint(*SPIKE_NS)
         world.at(link.last_arrival_ns, receiver.receive, data)
 
-    def set_quality(self, quality: LinkQuality | None) -> None:
-        """Another quality for a while; None: the normal one again."""
-        self._normal_or_quiet(quality or self._normal)
-
-    def _normal_or_quiet(self, quality: LinkQuality) -> None:
-        self._quality = PERFECT if self._quiet else quality
-        self._rare = self._quality.rare
+    def set_quality(self, quality: LinkQuality | None, *, receiver: int | None = None) -> None:
+        """Another quality for a while, of all links or (the paper's selective communication loss)
+        of those to one receiver; None: the normal one again, everywhere."""
+        self._special = {receiver: quality} if quality is not None and receiver is not None else {}
+        self._wanted = quality if quality is not None and receiver is None else self._normal
+        self._settle()
 
     def begin_quiet(self) -> None:
-        self._quiet += 1
-        self._normal_or_quiet(PERFECT)
+        self._quiet_count += 1
+        self._settle()
 
     def end_quiet(self) -> None:
-        self._quiet -= 1
-        self._normal_or_quiet(self._normal)
+        self._quiet_count -= 1
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._quiet_count:
+            self._special = {}
+        self._quality = PERFECT if self._quiet_count else self._wanted
 
     def block(self, links: Iterable[tuple[int, int]]) -> None:
         self._blocked.update(links)

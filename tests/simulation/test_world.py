@@ -180,6 +180,19 @@ class TestNetwork:
         world.run(until_ns=SECOND, event_limit=10)
         assert [data for _, data in receiver.arrivals] == [b"quiet"]
 
+    def test_loss_may_be_selective(self) -> None:
+        world = World(1)
+        network = Network(world, world.stream("network"), PERFECT)
+        one, two = Receiver(world, 1), Receiver(world, 2)
+        network.set_quality(LinkQuality(loss=1.0), receiver=2)
+        for receiver in (one, two):
+            network.send(0, receiver, b"during")
+        network.set_quality(None)
+        network.send(0, two, b"after")
+        world.run(until_ns=SECOND, event_limit=10)
+        assert [data for _, data in one.arrivals] == [b"during"]
+        assert [data for _, data in two.arrivals] == [b"after"]
+
     def test_blocked_links_are_directed(self) -> None:
         world = World(1)
         network = Network(world, world.stream("network"), PERFECT)
