@@ -184,7 +184,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 INTERRUPTED = """
-import os, signal, sys, time
+import os, signal
 from llft.cli.campaign import run_many
 from llft.simulator.options import SimulationOptions
 
@@ -193,6 +193,8 @@ def run_endless_seed(seed, options):
     while True:
         signal.pause()
 
+# A parent that runs in the background may have had SIGINT ignored for all its descendants.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 list(run_many(run_endless_seed, range(8), SimulationOptions(), jobs=2))
 """
 
