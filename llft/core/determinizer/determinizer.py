@@ -27,6 +27,7 @@ from llft.core.determinizer.clock import LocalClock
 from llft.core.determinizer.engine import Completion, Engine
 from llft.core.determinizer.ordered import OrderedEngine
 from llft.core.determinizer.outside import Outside
+from llft.core.determinizer.scheduler import QUANTUM_CALLS
 from llft.core.determinizer.sockets import Connections
 from llft.core.determinizer.token import TokenEngine
 from llft.errors import MisuseError, PeerError
@@ -44,10 +45,14 @@ class Determinizer:
         record: Callable[[Entry], None],
         local_clock: LocalClock,
         random_bytes: Callable[[int], bytes],
+        *,
+        quantum_calls: int = QUANTUM_CALLS,
     ) -> None:
+        """`quantum_calls` is for token mode, and the same at all replicas."""
         self.mode = mode
         outside = Outside(connections, record, local_clock, random_bytes)
-        engine: Engine = TokenEngine(outside) if mode is ThreadMode.TOKEN else OrderedEngine(outside)
+        token = mode is ThreadMode.TOKEN
+        engine: Engine = TokenEngine(outside, quantum_calls) if token else OrderedEngine(outside)
         self._engine = engine
         self.invoke = engine.invoke
         """(thread, operation, now_ns): a thread called something. Bound, for it is the hot path."""
