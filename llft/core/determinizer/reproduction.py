@@ -14,6 +14,7 @@ from typing import Any, Literal
 from llft.core.determinizer.operations import (
     WOULD_BLOCK,
     Accept,
+    Claim,
     Close,
     Connect,
     Failure,
@@ -22,9 +23,13 @@ from llft.core.determinizer.operations import (
     RandomBytes,
     ReadClock,
     Receive,
+    Release,
     Result,
     Select,
     Send,
+    Sleep,
+    Spawn,
+    TryClaim,
 )
 from llft.core.determinizer.outside import MORE, RANDOM, SLEEP, SPAWN, Outside, Stage
 from llft.core.determinizer.replay_gate import COUNTED, OperationId, operation_id_of
@@ -35,7 +40,22 @@ from llft.wire.order import GENERAL, MUTEX, READ, SEND, SOCKET, TIME, Entry
 
 Reproduced = Result | Literal[Stage.MORE]
 
-_GENERAL_IDS: dict[str, int] = {"RandomBytes": RANDOM, "Spawn": SPAWN, "Sleep": SLEEP}
+_OPERATION_IDS: dict[type, Callable[[Any], OperationId]] = {
+    Receive: lambda operation: (SOCKET, operation.fd),
+    Send: lambda operation: (SOCKET, operation.fd),
+    HalfClose: lambda operation: (SOCKET, operation.fd),
+    Close: lambda operation: (SOCKET, operation.fd),
+    Accept: lambda operation: (SOCKET, LISTENER),
+    Select: lambda operation: (SOCKET, operation.fds[0] if operation.fds else LISTENER),
+    ReadClock: lambda operation: (TIME, operation.clock_id),
+    RandomBytes: lambda operation: (GENERAL, RANDOM),
+    Spawn: lambda operation: (GENERAL, SPAWN),
+    Sleep: lambda operation: (GENERAL, SLEEP),
+    Claim: lambda operation: (MUTEX, operation.mutex),
+    TryClaim: lambda operation: (MUTEX, operation.mutex),
+    Release: lambda operation: (MUTEX, operation.mutex),
+}
+"""Connect is missing: its O1 depends on the step."""
 
 
 def diverged(thread: ThreadId, operation: object, expected: object, count: int = 0) -> DivergenceError:
@@ -70,21 +90,11 @@ class Reproduction:
 
     def operation_id(self, thread: ThreadId, operation: Operation) -> OperationId:
         """O1 of the call's next step (line 35)."""
-        if isinstance(operation, (Receive, Send, HalfClose, Close)):
-            return SOCKET, operation.fd
-        if isinstance(operation, Accept):
-            return SOCKET, LISTENER
-        if isinstance(operation, Connect):
+        kind = type(operation)
+        if kind is Connect:
             outside = self._outside
             return SOCKET, outside.connecting.get(thread) or outside.opened.get(thread, LISTENER)
-        if isinstance(operation, Select):
-            return SOCKET, operation.fds[0] if operation.fds else LISTENER
-        if isinstance(operation, ReadClock):
-            return TIME, operation.clock_id
-        general = _GENERAL_IDS.get(type(operation).__name__)
-        if general is not None:
-            return GENERAL, general
-        return MUTEX, operation.mutex  # type: ignore[union-attr]  # Claim, TryClaim, Release remain
+        return _OPERATION_IDS[kind](operation)
 
     def next_count(self, operation_id: OperationId) -> int:
         """N1 of a counted call on O1 (line 36)."""
@@ -96,10 +106,12 @@ class Reproduction:
         if entry[2] != thread or operation_id_of(entry) != operation_id:
             raise diverged(thread, operation, entry, self.next_count(operation_id))
         if entry[0] in COUNTED:
-            count = self.next_count(operation_id)
-            if entry[4] != count:
-                raise diverged(thread, operation, entry, count)
-            self._outside.counts[operation_id] = count
+            self._count(thread, operation, entry, self.next_count(operation_id))
+
+    def _count(self, thread: ThreadId, operation: Operation, entry: Entry, count: int) -> None:
+        if entry[4] != count:
+            raise diverged(thread, operation, entry, count)
+        self._outside.counts[operation_id_of(entry)] = count
 
     def reproduce(self, thread: ThreadId, operation: Operation, entry: Entry) -> Reproduced:
         self.check(thread, operation, entry)

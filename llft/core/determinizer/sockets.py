@@ -49,7 +49,8 @@ class Connections(Protocol):
         """Allocate the next fd for a connection that a client opened."""
 
     def offer(self, fd: int, limit: int) -> int | Failure | None:
-        """How many bytes may be read now; 0 at the end of the stream; None: nothing yet."""
+        """How many bytes may be read now, at most `limit`; 0 at the end of the stream, and at once for a
+        limit of 0; None: nothing yet."""
 
     def take(self, fd: int, size: int) -> bytes:
         """Hand out exactly `size` bytes (0 at the end of the stream)."""
