@@ -61,7 +61,7 @@ class Limits:
     window_messages: int = 256
     window_bytes: int = 1024 * 1024
     order_lag_bytes: int = 256 * 1024
-    order_carried_bytes: int = 900
+    order_carried_bytes: int = 400
     """At most so many bytes of order information ride on one datagram."""
     joiner_log_messages: int = 4096
     state_update_operations: int = 200

@@ -59,8 +59,8 @@ class MessageFlag(IntFlag):
     """On a backup's Heartbeat: remove me, I go on purpose."""
     SWITCH = 32
     """On a primary's Heartbeat: the backup of rank 2 shall propose itself now."""
-    DIVERGED = 64
-    """On a NewPrimaryViewAck: I know more of your old primary than you; reset (D-07)."""
+    PASSED_ON = 64
+    """A Request or Reply that a primary repeats to its own backups, under a base of its choice."""
 
 
 @dataclass(slots=True)

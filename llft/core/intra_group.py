@@ -1,0 +1,215 @@
+"""The intra-group connection: heartbeats, watermarks, local Nacks, order information among members.
+
+Laws:
+ - A backup takes order information only from the primary of the view it follows, or reflected under that view.
+ - A primary's Heartbeat goes to every process of the group, member or not: so a competing primary of a
+   healed partition learns of it, and a removed backup that it is none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llft.core.standing import BACKUP, PRIMARY, RECOVERING
+from llft.identifiers import BirthId, ConnectionId
+from llft.instant import NEVER
+from llft.journal.record import HeartbeatArrived
+from llft.wire.codec import encode, encode_body
+from llft.wire.fragment import slices
+from llft.wire.messages import (
+    Body,
+    Header,
+    HeartbeatBody,
+    Message,
+    MessageFlag,
+    MessageType,
+    NackBody,
+)
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+_CHUNKS_AT_ONCE = 16
+
+
+class IntraGroup:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.standing = replica.standing
+        self.messaging = replica.messaging
+        self.outbox = replica.outbox
+        self.timeouts = replica.config.timeouts
+        self.beat = 0
+        self.heard_beat = 0
+        self.heartbeat_ns = NEVER
+        self.order_nack_ns = NEVER
+        self.order_known_to_exist = 0
+        self.nonce = 0
+
+    # -- sending -----------------------------------------------------------------------------
+
+    def header(self, message_type: MessageType, flags: MessageFlag) -> Header:
+        standing = self.standing
+        lane = self.messaging.lane
+        return Header(
+            message_type,
+            standing.group_id,
+            standing.group_id,
+            source_view=standing.view,
+            dest_view=standing.view,
+            view_start=standing.view_start,
+            flags=flags,
+            order_watermark=lane.group_watermark,
+            order_committed=lane.order_committed,
+        )
+
+    def datagrams(self, header: Header, payload: bytes) -> list[bytes]:
+        """One message, in fragments if it must be; they share a nonce in the timestamp field."""
+        parts = slices(payload, self.messaging.fragment_room)
+        if len(parts) > 1:
+            self.nonce += 1
+            header.timestamp = self.nonce
+        header.fragment_count = len(parts)
+        encoded = []
+        for index, part in enumerate(parts):
+            header.fragment_index = index
+            encoded.append(encode(Message(header, payload=part)))
+        return encoded
+
+    def send(
+        self,
+        message_type: MessageType,
+        body: Body,
+        flags: MessageFlag = MessageFlag.NONE,
+        to: BirthId | None = None,
+    ) -> None:
+        for data in self.datagrams(self.header(message_type, flags), encode_body(body)):
+            if to is None:
+                self.outbox.multicast(self.standing.group_id, data)
+            else:
+                self.outbox.transmit(to, data)
+
+    def send_order(self, start: int, end: int, flags: MessageFlag = MessageFlag.NONE) -> None:
+        """KeepAlives on the intra-group connection that carry a piece of our order information."""
+        self.messaging.lane.flush()
+        room = self.messaging.fragment_room
+        orders = self.messaging.lane.orders
+        start = max(start, orders.start)
+        end = min(end, orders.end, start + _CHUNKS_AT_ONCE * room)
+        while True:
+            chunk = orders.slice(start, min(start + room, end))
+            last = start + len(chunk) >= end
+            header = self.header(MessageType.KEEP_ALIVE, flags if last else MessageFlag.NONE)
+            message = Message(header, order_start=start, order_bytes=chunk)
+            self.outbox.multicast(self.standing.group_id, encode(message))
+            start += len(chunk)
+            if last or not chunk:
+                return
+
+    # -- heartbeats (lines 56-59) ------------------------------------------------------------
+
+    def on_heartbeat_timer(self) -> None:
+        self.send_heartbeat(self.replica.heartbeat_flags())
+        self.heartbeat_ns = self.outbox.now_ns + self.timeouts.heartbeat_interval_ns
+
+    def send_heartbeat(self, flags: MessageFlag = MessageFlag.NONE) -> None:
+        standing = self.standing
+        replica = self.replica
+        if standing.role in (PRIMARY, RECOVERING):
+            self.beat += 1
+            self.messaging.lane.flush()
+            watermark = self.messaging.lane.group_watermark
+            self._send_heartbeat(watermark, flags, None)
+        elif standing.role == BACKUP:
+            self._send_heartbeat(replica.own_watermark(), flags, standing.view.birth_id)
+
+    def _send_heartbeat(self, watermark: int, flags: MessageFlag, to: BirthId | None) -> None:
+        body = HeartbeatBody(
+            self.standing.birth_id,
+            self.beat,
+            self.heard_beat,
+            self.messaging.lane.orders.end,
+            watermark,
+            self.replica.performed_count,
+            self.standing.change_num,
+        )
+        self.send(MessageType.HEARTBEAT, body, flags, to)
+
+    def on_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
+        standing = self.standing
+        interval_ns = 0
+        if standing.rank_of(body.sender):
+            interval_ns = self.replica.detector.hear(body.sender, self.outbox.now_ns)
+        if standing.role == PRIMARY:
+            self._on_backup_heartbeat(header, body)
+        elif body.sender == standing.view.birth_id and header.source_view == standing.view:
+            self.outbox.record(HeartbeatArrived, body.sender, interval_ns)
+            self._on_primary_heartbeat(header, body)
+
+    def _on_primary_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
+        self.heard_beat = max(self.heard_beat, body.beat)
+        self.replica.view_change.learn_view_start(header.view_start)
+        self.messaging.apply_group_watermark(min(header.order_watermark, self.replica.own_watermark()))
+        self.note_order_end(body.order_end)
+        if header.flags & MessageFlag.ANSWER_AT_ONCE:
+            self.replica.answer_wanted = True
+        if header.flags & MessageFlag.SWITCH and self.standing.rank == 2:
+            self.replica.switch_at = body.order_end
+
+    def _on_backup_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
+        replica = self.replica
+        if not self.standing.rank_of(body.sender):
+            if body.sender != self.standing.birth_id:
+                replica.commit.tell_removed(body.sender)
+            return
+        if header.source_view != self.standing.view:
+            return
+        if body.echo >= replica.doubt_beat:
+            replica.end_doubt()
+        self.messaging.watermarks.report(body.sender, body.watermark, body.executed)
+        replica.update_watermarks()
+        if header.flags & MessageFlag.LEAVING:
+            replica.commit.remove(body.sender)
+
+    # -- order information among members -----------------------------------------------------
+
+    def note_order_end(self, order_end: int) -> None:
+        """The primary has recorded more than this backup knows: it is asked for it soon."""
+        self.order_known_to_exist = max(self.order_known_to_exist, order_end)
+        if order_end > self.messaging.lane.orders.end and self.order_nack_ns == NEVER:
+            self.order_nack_ns = self.outbox.now_ns + self.timeouts.nack_interval_ns
+
+    def on_order_nack_timer(self) -> None:
+        self.order_nack_ns = NEVER
+        end = self.messaging.lane.orders.end
+        if self.order_known_to_exist > end and self.standing.has_state:
+            body = NackBody(self.standing.birth_id, order_start=end, order_end=self.order_known_to_exist)
+            self.send(MessageType.NACK, body)
+            self.order_nack_ns = self.outbox.now_ns + self.timeouts.nack_interval_ns
+
+    def on_keep_alive(self, message: Message) -> None:
+        header = message.header
+        standing = self.standing
+        if header.source_view != standing.view or not standing.has_state:
+            return
+        if standing.role == BACKUP:
+            self.replica.view_change.learn_view_start(header.view_start)
+        if message.order_bytes and standing.role in (BACKUP, RECOVERING):
+            self.messaging.lane.orders.insert(message.order_start, message.order_bytes)
+        if header.flags & MessageFlag.ANSWER_AT_ONCE:
+            self.replica.answer_wanted = True
+
+    def on_local_nack(self, header: Header, body: NackBody) -> None:
+        """Lines 73-75 on the intra-group connection. A backup answers only its recovering primary."""
+        standing = self.standing
+        if header.source_view != standing.view or not standing.has_state:
+            return
+        if standing.role not in (PRIMARY, RECOVERING) and body.sender != standing.view.birth_id:
+            return
+        if body.order_end > body.order_start:
+            self.send_order(body.order_start, body.order_end)
+            return
+        connection_id = ConnectionId(body.client_group_id, body.server_group_id, body.conn_seq_num)
+        connection = self.messaging.table.by_id.get(connection_id)
+        if connection is not None:
+            self.replica.retention.on_local_nack(connection, body)

@@ -1,0 +1,73 @@
+"""Change of the primary, second phase: what did the old primary do? (lines 26-41, D-07)
+
+    collecting   ask the remote group of each connection, and the members that acknowledged, for the order
+                 information they hold; until all have answered, or a bound has passed
+    performing   follow that order information, asking for messages that are missing; until the
+                 end of it, or a bound has passed (then the virtual synchrony point is where we stand)
+    settled      the view begins; each connection is used again once its remote group has given a definite
+                 answer, which shows whether it knows more of the old primary than this replica
+
+Recovery never hangs and never guesses: a remote group that knows more than the virtual synchrony
+point finds its connection reset.
+"""
+
+from __future__ import annotations
+
+from llft.identifiers import BirthId, ConnectionId, GroupId, ViewId
+from llft.instant import NEVER
+from llft.wire.messages import UNSETTLED, NewPrimaryViewAckBody, OrderRange
+
+COLLECTING = "collecting"
+PERFORMING = "performing"
+
+
+class Recovery:
+    """The books of one recovery; the replica acts on them."""
+
+    def __init__(
+        self, *, connections: dict[ConnectionId, GroupId], order_ends: dict[BirthId, int], started_ns: int
+    ) -> None:
+        self.phase = COLLECTING
+        self.started_ns = started_ns
+        self.awaited: dict[ConnectionId, GroupId] = dict(connections)
+        self.order_ends = dict(order_ends)
+        self.answers: dict[ConnectionId, NewPrimaryViewAckBody] = {}
+        self.pieces: list[OrderRange] = []
+        self.ask_ns = started_ns
+        self.bound_ns = NEVER
+
+    def on_answer(self, connection_id: ConnectionId, body: NewPrimaryViewAckBody) -> None:
+        """Line 31: order information held at a remote group. One connection answers for all
+        connections with that group, because what is held is held per group."""
+        group_id = self.awaited.pop(connection_id, None)
+        if group_id is not None:
+            for other in [c for c, g in self.awaited.items() if g == group_id]:
+                del self.awaited[other]
+        if body.definite:
+            self.answers[connection_id] = body
+        self.pieces.extend(piece for piece in body.held if piece not in self.pieces)
+
+    def member_gone(self, birth_id: BirthId) -> None:
+        self.order_ends.pop(birth_id, None)
+
+    def wanted_of_members(self, order_end: int) -> int:
+        """How far the best informed member is, if that is further than this replica."""
+        best = max(self.order_ends.values(), default=0)
+        return best if best > order_end else 0
+
+    def collected(self, order_end: int) -> bool:
+        return not self.awaited and not self.wanted_of_members(order_end)
+
+    def usable_pieces(self, lineage: list[ViewId]) -> list[tuple[int, bytes]]:
+        """What of the pieces continues our own history: each view's bytes are void from the start
+        of a later view of the same lineage on."""
+        usable = []
+        for piece in self.pieces:
+            if piece.view not in lineage:
+                continue
+            later = lineage[lineage.index(piece.view) + 1 :]
+            limit = min((other.view_start for other in self.pieces if other.view in later), default=UNSETTLED)
+            data = piece.data[: max(limit - piece.start, 0)] if limit != UNSETTLED else piece.data
+            if data:
+                usable.append((piece.start, data))
+        return sorted(usable, key=lambda piece: piece[0])

@@ -1,0 +1,224 @@
+"""The hot lane: in-order send and receive, acks, order information, watermarks.
+
+Everything that happens to a message when nothing goes wrong is here, on bytes, without
+building message objects; everything else (`receive` returned None) leaves the lane for
+the Messaging Protocol's ordinary handlers. `Lane` is the whole interface between the two,
+so that a compiled lane can take the place of this one and be tested by the same seeds.
+
+A datagram is recognised by its static prefix: who speaks to whom, on which connection, under
+which views. The prefix enters `by_prefix` when the ordinary path has accepted a message with
+it, and leaves when a view changes; so the lane need not check any of that again.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from llft.core.lamport import LamportClock
+from llft.core.messaging.connection import Connection, ReceivedMessage, SentMessage
+from llft.core.messaging.order_stream import OrderStream
+from llft.core.messaging.reflection import HeldOrder
+from llft.core.standing import Standing
+from llft.identifiers import NO_VIEW, GroupId, Role
+from llft.wire.header import DYNAMIC, DYNAMIC_BYTES, PREFIX_BYTES, pack_prefix
+from llft.wire.messages import Header, MessageType
+from llft.wire.order import Entry, OrderEncoder
+
+_unpack_dynamic = DYNAMIC.unpack_from
+_pack_dynamic = DYNAMIC.pack
+_HEADER_BYTES = PREFIX_BYTES + DYNAMIC_BYTES
+
+
+def acknowledged(connection: Connection) -> int:
+    """The `ack` field: in the numbers of the remote view, 0 while its base is not known."""
+    if connection.in_base < 0:
+        return 0
+    ack = connection.received_up_to - connection.in_base
+    return ack if ack > 0 else 0
+
+
+class Lane(Protocol):
+    """What the Messaging Protocol asks of a lane."""
+
+    orders: OrderStream
+    encoder: OrderEncoder | None
+    held: dict[GroupId, HeldOrder]
+    clock: LamportClock
+    by_prefix: dict[bytes, Connection]
+    group_watermark: int
+    order_committed: int
+
+    def receive(self, data: bytes, now_ns: int) -> Connection | None: ...
+    def deliver(self, connection: Connection, size: int) -> bytes: ...
+    def mark(self, connection: Connection) -> None: ...
+    def record(self, entry: Entry) -> None: ...
+    def flush(self) -> None: ...
+    def datagram(self, connection: Connection, message: SentMessage) -> bytes: ...
+
+
+class ReferenceLane:
+    """The lane in plain Python."""
+
+    __slots__ = (
+        "ack_delay_ns",
+        "by_prefix",
+        "carried_limit_bytes",
+        "clock",
+        "encoder",
+        "group_watermark",
+        "held",
+        "order_committed",
+        "orders",
+        "standing",
+        "unmarked",
+    )
+
+    def __init__(self, standing: Standing) -> None:
+        self.standing = standing
+        self.orders = OrderStream(early_limit_bytes=standing.config.limits.order_lag_bytes)
+        self.encoder: OrderEncoder | None = None
+        """Only a primary has one: it alone adds to the order log."""
+        self.held: dict[GroupId, HeldOrder] = {}
+        self.clock = LamportClock()
+        self.by_prefix: dict[bytes, Connection] = {}
+        self.group_watermark = 0
+        """myGroupWatermark, as an offset of the order stream."""
+        self.order_committed = 0
+        self.unmarked: Connection | None = None
+        """Delivered from, and the entry that says so is about to be recorded."""
+        self.ack_delay_ns = standing.config.timeouts.first_ack_delay_ns
+        self.carried_limit_bytes = standing.config.limits.order_carried_bytes
+
+    def receive(self, data: bytes, now_ns: int) -> Connection | None:
+        """Lines 21, 31-33 for the message that was expected; None: not for the lane."""
+        connection = self.by_prefix.get(data[:PREFIX_BYTES])
+        if connection is None or len(data) < _HEADER_BYTES:
+            return None
+        (
+            flags, _, _, fragment_count, order_length, reflected_length, msn, ack_view_num, ack,
+            payload_length, back, timestamp, watermark, committed, order_start, reflected_start,
+        ) = _unpack_dynamic(data, PREFIX_BYTES)  # fmt: skip
+        position = connection.in_base + msn
+        start = _HEADER_BYTES + order_length + reflected_length
+        if (
+            position != connection.received_up_to + 1
+            or flags
+            or fragment_count != 1
+            or connection.pending
+            or connection.nacks
+            or ack_view_num != connection.out_view_num
+            or len(data) != start + payload_length
+            or not payload_length
+        ):
+            return None
+        connection.received_up_to = position
+        connection.received_bytes += payload_length
+        connection.received.append(
+            ReceivedMessage(
+                position, timestamp, connection.in_view, 0, data[start:], order_start + order_length
+            )
+        )
+        connection.heard_ns = now_ns
+        if connection.ack_due_ns > now_ns + self.ack_delay_ns:
+            connection.ack_due_ns = now_ns + self.ack_delay_ns
+        acked = connection.out_base + ack
+        if ack and acked > connection.acked:
+            connection.acked = acked
+            connection.first_acks_heard = 0
+        if back > connection.remote_watermark:
+            connection.remote_watermark = back
+            connection.collect_sent(back)
+        held = self.held[connection.remote_group_id]
+        if order_length:
+            held.hold(order_start, data[_HEADER_BYTES : _HEADER_BYTES + order_length])
+        if watermark > held.watermark:
+            held.on_watermark(watermark)
+        if committed > held.committed:
+            held.committed = committed
+        if reflected_length:
+            self.reflected(reflected_start, data[start - reflected_length : start])
+        return connection
+
+    def reflected(self, start: int, data: bytes) -> None:
+        """Line 33: our own order information comes back. The primary need not carry it any
+        more; a backup learns it."""
+        if self.encoder is not None:
+            self.orders.mark_reflected(start, start + len(data))
+        else:
+            self.orders.insert(start, data)
+
+    def deliver(self, connection: Connection, size: int) -> bytes:
+        """Lines 34-43, primary and backup alike: the order has been determined."""
+        before = connection.delivered_position
+        data = connection.take(size)
+        if connection.delivered_position != before:
+            self.clock.on_deliver(connection.delivered_timestamp)
+            self.unmarked = connection
+        return data
+
+    def mark(self, connection: Connection) -> None:
+        """Its front message is delivered by the entry that is recorded next."""
+        self.unmarked = connection
+
+    def record(self, entry: Entry) -> None:
+        """Lines 8, 37 and the determinizer's line 28: append to the order log."""
+        encoder = self.encoder
+        assert encoder is not None, "only a primary records order information"
+        encoder.append(entry)
+        connection = self.unmarked
+        if connection is not None:
+            self.unmarked = None
+            connection.marks.append(
+                (encoder.offset, connection.delivered_position, connection.delivered_timestamp)
+            )
+
+    def flush(self) -> None:
+        """Seal what was recorded: its bytes are about to leave, or to be counted."""
+        if self.encoder is not None and self.encoder.offset != self.orders.end:
+            self.orders.append(self.encoder.take())
+
+    def datagram(self, connection: Connection, message: SentMessage) -> bytes:
+        """Lines 2-6, 9-14: the message as it leaves, with what is known now."""
+        self.flush()
+        orders = self.orders
+        order_bytes = orders.suffix() if orders.unreflected < orders.end else b""
+        held = self.held[connection.remote_group_id]
+        reflected_start, reflected = (
+            held.next_reflection(self.carried_limit_bytes // 2) if held.unreflected else (0, b"")
+        )
+        payload = message.payload
+        return b"".join(
+            (
+                connection.out_prefix or self.make_prefix(connection),
+                _pack_dynamic(
+                    message.flags, 0, 0, 1, len(order_bytes), len(reflected),
+                    message.position - connection.out_base,
+                    connection.in_view.primary_view_num,
+                    acknowledged(connection),
+                    len(payload),
+                    connection.members_timestamp, message.timestamp,
+                    self.group_watermark, self.order_committed,
+                    orders.unreflected, reflected_start,
+                ),
+                order_bytes, reflected, payload,
+            )
+        )  # fmt: skip
+
+    def make_prefix(self, connection: Connection) -> bytes:
+        """The static part of every Request or Reply on this connection in these views."""
+        standing = self.standing
+        held = self.held.get(connection.remote_group_id)
+        connection.out_prefix = pack_prefix(
+            Header(
+                MessageType.REQUEST if connection.role == Role.CLIENT else MessageType.REPLY,
+                standing.group_id,
+                connection.remote_group_id,
+                connection.connection_id.conn_seq_num,
+                connection.role,
+                standing.view,
+                held.view if held is not None else NO_VIEW,
+                connection.out_base,
+                standing.view_start,
+            )
+        )
+        return connection.out_prefix

@@ -1,0 +1,402 @@
+"""The Low Latency Messaging Protocol: reliable, ordered messages between groups.
+
+States live in `Connection`; this module moves messages between the wire and the connections, and
+owns the timers. Laws:
+ - Only a primary that has settled its view with the remote group sends Requests and Replies.
+ - The first message on a new connection leaves only when a backup knows of the connection; else a
+   new primary would not know whom to ask about the old one (docs/DEVIATIONS.md, D-24).
+ - A message leaves only if all order information not yet known to be elsewhere fits on it.
+ - A connection accepts messages of one view of the remote group at a time.
+
+Paper: figure "Pseudocode for the Messaging Protocol". Acknowledgments are in `acknowledgment`,
+retransmission and Nacks in `retention`, the fault-free path in `lane`.
+"""
+
+from __future__ import annotations
+
+from llft.config import GroupConfig
+from llft.core.messaging.connection import CONNECT, Connection, ReceivedMessage, SentMessage
+from llft.core.messaging.connection_table import ConnectionTable
+from llft.core.messaging.flow_control import IntraGroupFlowControl, may_receive
+from llft.core.messaging.lane import Lane, ReferenceLane, acknowledged
+from llft.core.messaging.reflection import HeldOrder
+from llft.core.messaging.watermark import Watermarks
+from llft.core.outbox import Outbox
+from llft.core.standing import PRIMARY, RECOVERING, Standing
+from llft.errors import PeerError
+from llft.identifiers import NO_VIEW, ConnectionId, GroupId, Role, ViewId
+from llft.instant import NEVER
+from llft.journal.record import Collected
+from llft.wire.codec import encode, encode_body
+from llft.wire.fragment import Reassembly, slices
+from llft.wire.header import DYNAMIC_BYTES, PREFIX_BYTES
+from llft.wire.messages import Body, Header, Message, MessageFlag, MessageType
+
+_HEADER_BYTES = PREFIX_BYTES + DYNAMIC_BYTES
+
+
+def _names_base(header: Header) -> bool:
+    """Only the remote primary's own Requests and Replies say where its view's numbers begin."""
+    return header.message_type <= MessageType.REPLY and not header.flags & MessageFlag.PASSED_ON
+
+
+class Messaging:
+    def __init__(self, config: GroupConfig, standing: Standing, outbox: Outbox) -> None:
+        self.config = config
+        self.standing = standing
+        self.outbox = outbox
+        self.lane: Lane = ReferenceLane(standing)
+        self.table = ConnectionTable(config.group_id)
+        self.watermarks = Watermarks()
+        self.flow = IntraGroupFlowControl(config.limits.order_lag_bytes)
+        self.pending_accept: list[ConnectionId] = []
+        """Connections whose CONNECT has come, in order of arrival."""
+        self.reassembly = Reassembly(2 * config.limits.message_bytes, 256)
+        self.silent = False
+        """True while this primary must not speak to the outside (doubt, switch, minority)."""
+        self.waiting_for_backups = False
+        """Something is held back until a backup reports its watermark."""
+        self.recoverable_view: ViewId = NO_VIEW
+        """While recovering: the old view, whose reflected order information is still wanted."""
+        self.soonest_ns = NEVER
+        self.dropped = 0
+        limits = config.limits
+        carried = limits.order_carried_bytes + limits.order_carried_bytes // 2
+        self.fragment_room = max(limits.datagram_bytes - _HEADER_BYTES - carried, 64)
+        """Payload of one datagram, with room for all the order information it may have to carry."""
+
+    # -- connections -------------------------------------------------------------------------
+
+    def held_for(self, group_id: GroupId) -> HeldOrder:
+        held = self.lane.held.get(group_id)
+        if held is None:
+            held = self.lane.held[group_id] = HeldOrder()
+        return held
+
+    def create(self, connection_id: ConnectionId, now_ns: int) -> Connection:
+        connection = self.table.create(connection_id, self.standing.view)
+        self.held_for(connection.remote_group_id)
+        connection.heard_ns = now_ns
+        self.arm(connection, "keep_alive_ns", now_ns + self.config.timeouts.keep_alive_interval_ns)
+        return connection
+
+    def forget(self, connection: Connection) -> None:
+        self.table.forget(connection)
+        self.uncache(connection)
+        if connection.connection_id in self.pending_accept:
+            self.pending_accept.remove(connection.connection_id)
+
+    def uncache(self, connection: Connection | None = None) -> None:
+        """A view or a connection changed: datagrams must be looked at in full again."""
+        self.lane.by_prefix.clear()
+        for other in self.table if connection is None else (connection,):
+            other.out_prefix = b""
+
+    def arm(self, connection: Connection, timer: str, at_ns: int) -> None:
+        setattr(connection, timer, at_ns)
+        self.soonest_ns = min(self.soonest_ns, at_ns)
+
+    # -- sending (lines 1-17) ----------------------------------------------------------------
+
+    def push(self, connection: Connection) -> None:
+        """Multicast what was generated and may leave now."""
+        while connection.transmitted < connection.generated:
+            message = connection.find_sent(connection.transmitted + 1)
+            if message is not None:
+                if not self.may_transmit(connection):
+                    return
+                self.transmit(connection, message)
+            connection.transmitted += 1
+
+    def may_transmit(self, connection: Connection) -> bool:
+        if not (self.standing.role == PRIMARY and connection.settled) or self.silent:
+            return False
+        if connection.birth_order_end and not self._birth_is_known(connection):
+            self.waiting_for_backups = True
+            return False
+        self.lane.flush()
+        orders = self.lane.orders
+        if orders.end - orders.unreflected > self.config.limits.order_carried_bytes:
+            self.waiting_for_backups = True
+            return False
+        return True
+
+    def _birth_is_known(self, connection: Connection) -> bool:
+        if self.watermarks.committed(1, self.lane.orders.end) >= connection.birth_order_end:
+            connection.birth_order_end = 0
+        return connection.birth_order_end == 0
+
+    def transmit(self, connection: Connection, message: SentMessage) -> None:
+        """Line 16, and line 46 when it is a retransmission."""
+        now_ns = self.outbox.now_ns
+        if len(message.payload) <= self.fragment_room:
+            self.outbox.multicast(connection.remote_group_id, self.lane.datagram(connection, message))
+        else:
+            self.transmit_fragments(connection, message, ())
+        connection.ack_due_ns = NEVER
+        connection.keep_alive_ns = now_ns + self.config.timeouts.keep_alive_interval_ns
+        if connection.retransmit_ns == NEVER:
+            self.arm(connection, "retransmit_ns", now_ns + self.config.timeouts.retransmit_interval_ns)
+
+    def transmit_fragments(
+        self, connection: Connection, message: SentMessage, wanted: tuple[int, ...]
+    ) -> None:
+        """D-12: a large message leaves in several datagrams; `wanted` limits it to some of them."""
+        parts = slices(message.payload, self.fragment_room)
+        for index, part in enumerate(parts):
+            if wanted and index not in wanted:
+                continue
+            header = self.header(connection, self.application_type(connection))
+            header.flags = MessageFlag(message.flags)
+            header.fragment_index, header.fragment_count = index, len(parts)
+            header.msg_seq_num = message.position - connection.out_base
+            header.timestamp = message.timestamp
+            self.send(connection, header, part, carry=index == 0)
+
+    def application_type(self, connection: Connection) -> MessageType:
+        return MessageType.REQUEST if connection.role == Role.CLIENT else MessageType.REPLY
+
+    def header(self, connection: Connection, message_type: MessageType) -> Header:
+        """The header of any message on an inter-group connection (lines 2-6, 9-13)."""
+        standing = self.standing
+        return Header(
+            message_type,
+            standing.group_id,
+            connection.remote_group_id,
+            connection.connection_id.conn_seq_num,
+            connection.role,
+            standing.view,
+            self.held_for(connection.remote_group_id).view,
+            connection.out_base,
+            standing.view_start,
+            ack_view_num=connection.in_view.primary_view_num,
+            ack=acknowledged(connection),
+            back=connection.members_timestamp,
+            timestamp=self.lane.clock.value,
+            order_watermark=self.lane.group_watermark,
+            order_committed=self.lane.order_committed,
+        )
+
+    def send(self, connection: Connection, header: Header, payload: bytes = b"", *, carry: bool) -> None:
+        """Line 14: piggyback our own order information and reflect the remote group's."""
+        message = Message(header, payload=payload)
+        if carry:
+            limit = self.config.limits.order_carried_bytes
+            self.lane.flush()
+            orders = self.lane.orders
+            message.order_start = orders.unreflected
+            message.order_bytes = orders.slice(
+                orders.unreflected, min(orders.end, orders.unreflected + limit)
+            )
+            held = self.held_for(connection.remote_group_id)
+            message.reflected_start, message.reflected_bytes = held.next_reflection(limit // 2)
+        self.outbox.multicast(connection.remote_group_id, encode(message))
+
+    def send_control(
+        self,
+        connection: Connection,
+        message_type: MessageType,
+        body: Body | None = None,
+        flags: MessageFlag = MessageFlag.NONE,
+    ) -> None:
+        header = self.header(connection, message_type)
+        header.flags = flags
+        primary = self.standing.role == PRIMARY
+        self.send(connection, header, encode_body(body) if body is not None else b"", carry=primary)
+
+    def send_reset(self, header: Header) -> None:
+        """Answer a message on a connection that does not exist here (any more)."""
+        answer = Header(
+            MessageType.KEEP_ALIVE,
+            self.standing.group_id,
+            header.source_group_id,
+            header.conn_seq_num,
+            Role.SERVER if header.role == Role.CLIENT else Role.CLIENT,
+            self.standing.view,
+            header.source_view,
+            view_start=self.standing.view_start,
+            flags=MessageFlag.RESET,
+        )
+        self.outbox.multicast(header.source_group_id, encode(Message(answer)))
+
+    # -- receiving (lines 18-33) -----------------------------------------------------------
+
+    def find(self, header: Header) -> Connection | None:
+        return self.table.by_id.get(self.identify(header))
+
+    def identify(self, header: Header) -> ConnectionId:
+        """Which connection a header speaks of, whichever end sent it."""
+        return self.table.on_one_end(
+            header.source_group_id, header.dest_group_id, header.conn_seq_num, header.role
+        )
+
+    def on_application_message(self, message: Message, data: bytes) -> Connection | None:
+        """Lines 21-33. The caller has dealt with line 18 (who is superseded)."""
+        header = message.header
+        connection = self.find(header)
+        if connection is None:
+            connection = self._embryo(header)
+            if connection is None:
+                return None
+        if not self.accepts_view(connection, header):
+            self.dropped += 1
+            return connection
+        payload = self._whole_payload(connection, message)
+        position = header.view_base + header.msg_seq_num
+        if payload is not None and header.msg_seq_num:
+            self._accept(connection, message, position, payload)
+        self.on_piggyback(connection, message)
+        if header.fragment_count == 1 and self._is_ordinary(connection, header):
+            self.lane.by_prefix[data[:PREFIX_BYTES]] = connection
+        return connection
+
+    def _embryo(self, header: Header) -> Connection | None:
+        """A Request on a connection that is not known yet: its CONNECT may come later."""
+        connection_id = self.identify(header)
+        if header.message_type != MessageType.REQUEST or header.role != Role.CLIENT:
+            return None
+        if connection_id in self.table.finished:
+            if self.standing.role == PRIMARY:
+                self.send_reset(header)
+            return None
+        return self.create(connection_id, self.outbox.now_ns)
+
+    def _accept(self, connection: Connection, message: Message, position: int, payload: bytes) -> None:
+        header = message.header
+        if position <= connection.received_up_to:
+            self.ack_soon(connection)
+            return  # line 30: a retransmission of what is here
+        if not may_receive(connection, position, len(payload), self.config.limits):
+            self.dropped += 1
+            return
+        order_end = message.order_start + len(message.order_bytes)
+        flags = int(header.flags & ~MessageFlag.PASSED_ON)
+        connection.accept(
+            ReceivedMessage(position, header.timestamp, connection.in_view, flags, payload, order_end)
+        )
+        self.notice_connect(connection)
+        if connection.nacks:
+            self.soonest_ns = min(self.soonest_ns, connection.nacked_ns)
+        self.ack_soon(connection)
+
+    def notice_connect(self, connection: Connection) -> None:
+        """A connection can be accepted once its first message is here."""
+        first = connection.received[0] if connection.received else None
+        if first is not None and first.flags & CONNECT and not connection.fd:
+            if connection.connection_id not in self.pending_accept:
+                self.pending_accept.append(connection.connection_id)
+
+    def ack_soon(self, connection: Connection) -> None:
+        due_ns = self.outbox.now_ns + self.config.timeouts.first_ack_delay_ns
+        if connection.ack_due_ns > due_ns:
+            self.arm(connection, "ack_due_ns", due_ns)
+
+    def _whole_payload(self, connection: Connection, message: Message) -> bytes | None:
+        header = message.header
+        if header.fragment_count == 1:
+            return message.payload
+        position = header.view_base + header.msg_seq_num
+        if position <= connection.received_up_to:
+            return b""
+        key = (connection.connection_id, position)
+        try:
+            whole = self.reassembly.add(key, header.fragment_index, header.fragment_count, message.payload)
+        except PeerError:
+            self.reassembly.drop(key)
+            return None
+        if whole is None and header.fragment_index == header.fragment_count - 1:
+            connection.want(position)
+            self.soonest_ns = min(self.soonest_ns, connection.nacked_ns)
+        return whole
+
+    def _is_ordinary(self, connection: Connection, header: Header) -> bool:
+        return (
+            header.source_view == connection.in_view
+            and header.dest_view == self.standing.view
+            and header.view_base == connection.in_base
+            and connection.fd != 0
+        )
+
+    # -- views of the remote group -------------------------------------------------------------
+
+    def accepts_view(self, connection: Connection, header: Header) -> bool:
+        """Whether a message of this view of the remote group may be accepted; a backup follows
+        what its primary accepted, a primary changes only in answer to a NewPrimaryView."""
+        view = header.source_view
+        if connection.in_view == NO_VIEW:
+            self.adopt_remote_view(connection, header)
+            return True
+        if connection.in_view == view:
+            if connection.in_base < 0 and _names_base(header):
+                connection.in_base = header.view_base
+            self.held_for(connection.remote_group_id).adopt_view(view, header.view_start)
+            return True
+        if not view.supersedes(connection.in_view) or self.standing.role == PRIMARY:
+            return False
+        if header.message_type > MessageType.REPLY:
+            return False
+        self.discard_from(connection, connection.ordered_position + 1 + (connection.ordered_partial > 0))
+        self.adopt_remote_view(connection, header)
+        return True
+
+    def discard_from(self, connection: Connection, first: int) -> None:
+        """Forget what came in a superseded view and is not needed; its sender has it still."""
+        connection.discard_undelivered(first)
+        if not connection.received and connection.connection_id in self.pending_accept:
+            self.pending_accept.remove(connection.connection_id)
+
+    def adopt_remote_view(self, connection: Connection, header: Header) -> None:
+        """Lines 39-40: expect messages of this view, whatever their numbers."""
+        connection.in_view = header.source_view
+        connection.in_base = header.view_base if _names_base(header) else -1
+        self.held_for(connection.remote_group_id).adopt_view(header.source_view, header.view_start)
+        self.uncache(connection)
+
+    # -- piggybacked information (line 33) -------------------------------------------------------
+
+    def on_piggyback(self, connection: Connection, message: Message) -> None:
+        """Acks, watermarks and order information, which any message of the accepted view brings."""
+        header = message.header
+        connection.heard_ns = self.outbox.now_ns
+        base = connection.out_bases.get(header.ack_view_num)
+        if base is not None and header.ack and header.message_type != MessageType.SECOND_ACK:
+            acked = base + header.ack
+            if acked > connection.acked:
+                connection.acked = acked
+                connection.first_acks_heard = 0
+        if header.back > connection.remote_watermark:
+            connection.remote_watermark = header.back
+            connection.collect_sent(header.back)
+            self.outbox.record(Collected, connection.connection_id, "sent", header.back)
+        held = self.held_for(connection.remote_group_id)
+        if held.view == header.source_view:
+            if message.order_bytes:
+                held.hold(message.order_start, message.order_bytes)
+            held.on_watermark(header.order_watermark)
+            held.committed = max(held.committed, header.order_committed)
+        if message.reflected_bytes:
+            self._on_reflection(header.dest_view, message.reflected_start, message.reflected_bytes)
+
+    def _on_reflection(self, believed: ViewId, start: int, data: bytes) -> None:
+        """Our own order information, as the remote group got it in the view it believes in."""
+        if self.standing.role == RECOVERING:
+            if believed == self.recoverable_view:
+                self.lane.orders.insert(start, data)
+        elif believed == self.standing.view:
+            if self.standing.role == PRIMARY:
+                self.lane.orders.mark_reflected(start, start + len(data))
+            else:
+                self.lane.orders.insert(start, data)
+
+    # -- watermarks --------------------------------------------------------------------------
+
+    def apply_group_watermark(self, watermark: int) -> None:
+        """Lines 82-84 for all connections, and the order stream below it."""
+        if watermark <= self.lane.group_watermark:
+            return
+        self.lane.group_watermark = watermark
+        self.lane.orders.discard(watermark)
+        for connection in self.table:
+            timestamp = connection.collect_delivered(watermark)
+            if timestamp:
+                self.outbox.record(Collected, connection.connection_id, "delivered", timestamp)

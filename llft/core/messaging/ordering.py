@@ -1,0 +1,163 @@
+"""The follower's cursor: which entries of the order log this replica could perform now.
+
+The cursor reads the log in order and stops at the first entry that orders a message which is not
+here; that message is then negatively acknowledged (the third cause in the paper). Its
+offset is the member's watermark: order information and messages up to there are complete.
+It runs ahead of the application, and a semi-passive backup has nothing but the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llft.core.messaging.connection import Connection
+from llft.core.messaging.messaging import Messaging
+from llft.identifiers import ConnectionId
+from llft.wire.order import CONNECTION, READ, REMOTE_VIEW, SEND, Entry, OrderContext, OrderDecoder
+
+OPENED = 1
+ACCEPTED = 2
+RESET = 3
+FORGOTTEN = 4
+"""What a CONNECTION entry says of a connection's life."""
+
+
+class Cursor:
+    def __init__(self, messaging: Messaging, context: OrderContext, offset: int, count: int) -> None:
+        self.messaging = messaging
+        self.decoder = OrderDecoder(context, offset, count)
+        self.fed = offset
+        self.watermark = offset
+        self.passed_count = count
+        self.waiting: Entry | None = None
+        """The entry that orders a message which is not here."""
+        self.passed_since: list[Entry] = []
+        """Entries passed beyond the watermark: the first ones of a run that is not finished."""
+        self._before: tuple[int, int, int] = (0, 0, 0)
+
+    def advance(self, passed: Callable[[Entry, int], None]) -> None:
+        """Pass every entry whose messages are here, with its number, in the order of the log."""
+        orders = self.messaging.lane.orders
+        if orders.end > self.fed:
+            self.decoder.feed(orders.slice(self.fed, orders.end))
+            self.fed = orders.end
+        while True:
+            entry = self.waiting if self.waiting is not None else self._next()
+            if entry is None:
+                return
+            self.waiting = entry
+            if not self._can_perform(entry):
+                return
+            self.waiting = None
+            self.passed_count += 1
+            if self.decoder.between_entries:
+                self.watermark = self.decoder.offset
+                self.passed_since.clear()
+            else:
+                self.passed_since.append(entry)
+            passed(entry, self.passed_count)
+
+    def _next(self) -> Entry | None:
+        context = self.decoder.context
+        if self.decoder.between_entries:
+            self._before = (context.pick, context.thread, context.fd)
+        return self.decoder.next()
+
+    @property
+    def at_end(self) -> bool:
+        """Everything that is known has been passed."""
+        return self.waiting is None and self.watermark == self.messaging.lane.orders.end
+
+    def give_up(self) -> tuple[OrderContext, int, int, list[Entry]]:
+        """Where the log ends for this replica: the context, offset and count at the watermark, and the
+        entries passed since. Only a READ or the acceptance of a connection can be waiting, and of
+        the context a READ changes no more than what was kept."""
+        context = self.decoder.context.copy()
+        if self.waiting is not None or self.passed_since:
+            context.pick, context.thread, context.fd = self._before
+        return context, self.watermark, self.passed_count - len(self.passed_since), list(self.passed_since)
+
+    def cut(self, offset: int) -> bool:
+        """A new view began at this offset: forget what was known beyond. False: part of it has been
+        passed already, so this replica is of no more use."""
+        if self.watermark > offset or self.passed_since:
+            return False
+        context, watermark, count, _ = self.give_up()
+        self.waiting = None
+        self.decoder = OrderDecoder(context, watermark, count)
+        self.messaging.lane.orders.truncate(offset)
+        self.fed = watermark
+        return True
+
+    def _can_perform(self, entry: Entry) -> bool:
+        kind = entry[0]
+        if kind == READ:
+            return self._order_read(entry[3], entry[4])
+        if kind == SEND:
+            connection = self.messaging.table.by_fd.get(entry[3])
+            if connection is not None:
+                connection.ordered_sends += 1
+        elif kind == CONNECTION:
+            return self._order_connection(entry[1], entry[2], ConnectionId(*entry[3:6]))
+        elif kind == REMOTE_VIEW:
+            self._order_remote_view(entry)
+        return True
+
+    def _order_read(self, fd: int, size: int) -> bool:
+        connection = self.messaging.table.by_fd.get(fd)
+        if connection is None:
+            return True
+        if not connection.order_read(size):
+            self._want_more(connection)
+            return False
+        message = connection.find_received(connection.ordered_position)
+        if message is not None:
+            connection.marks.append((self.decoder.entry_end, message.position, message.timestamp))
+        return True
+
+    def _want_more(self, connection: Connection) -> None:
+        connection.want(connection.received_up_to + 1)
+        if connection.nacks:
+            connection.nacked_ns = min(connection.nacked_ns, self.messaging.outbox.now_ns)
+            self.messaging.soonest_ns = min(self.messaging.soonest_ns, connection.nacked_ns)
+
+    def _order_connection(self, what: int, fd: int, connection_id: ConnectionId) -> bool:
+        table = self.messaging.table
+        connection = table.by_id.get(connection_id)
+        if what in (OPENED, ACCEPTED):
+            if connection is None:
+                connection = self.messaging.create(connection_id, self.messaging.outbox.now_ns)
+            if what == ACCEPTED and connection.received_up_to == 0:
+                self._want_more(connection)
+                return False
+            table.bind(connection, fd)
+            if what == ACCEPTED:
+                self._take_from_pending(connection)
+        return True
+
+    def _take_from_pending(self, connection: Connection) -> None:
+        connection.ordered_position = max(connection.ordered_position, 1)
+        connection.marks.append((self.decoder.entry_end, 1, connection_birth_timestamp(connection)))
+        if connection.connection_id in self.messaging.pending_accept:
+            self.messaging.pending_accept.remove(connection.connection_id)
+
+    def _order_remote_view(self, entry: Entry) -> None:
+        """From this position on the primary took messages of a newer view; older ones are void."""
+        _, fd, view, position = entry
+        connection = self.messaging.table.by_fd.get(fd)
+        if connection is None:
+            return
+        stale = any(
+            message.position >= position and view.supersedes(message.view) for message in connection.received
+        )
+        if stale or view.supersedes(connection.in_view):
+            connection.discard_undelivered(position)
+        if view.supersedes(connection.in_view):
+            connection.in_view = view
+            connection.in_base = -1
+            self.messaging.uncache(connection)
+
+
+def connection_birth_timestamp(connection: Connection) -> int:
+    first = connection.find_received(1)
+    return first.timestamp if first is not None else 0

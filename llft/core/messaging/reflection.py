@@ -1,0 +1,107 @@
+"""Order information of a remote group, held for it and reflected back to it (D-04).
+
+Laws:
+ - What is held is kept until the remote group's watermark shows that all its members have it.
+ - Each piece is tagged with the view under which it came. Only pieces of the view that is
+   believed now are reflected in ordinary messages; older ones are given in answer to a
+   NewPrimaryView only, because part of them may lie beyond the virtual synchrony point of a
+   newer view, where the newer primary's own bytes stand.
+"""
+
+from __future__ import annotations
+
+from llft.identifiers import NO_VIEW, ViewId
+from llft.wire.messages import UNSETTLED, OrderRange
+
+
+class HeldOrder:
+    """What one replica holds of one remote group's order stream."""
+
+    __slots__ = ("committed", "limit_bytes", "pieces", "unreflected", "view", "view_start", "watermark")
+
+    def __init__(self, limit_bytes: int = 4 << 20) -> None:
+        self.view: ViewId = NO_VIEW
+        self.view_start = UNSETTLED
+        self.pieces: list[OrderRange] = []
+        """Of all views, in order of arrival; those of one view do not overlap."""
+        self.unreflected: list[tuple[int, bytes]] = []
+        self.watermark = 0
+        self.committed = 0
+        """What enough backups of the remote group hold, for output commit (D-10)."""
+        self.limit_bytes = limit_bytes
+
+    def adopt_view(self, view: ViewId, view_start: int) -> None:
+        """The remote group has a new primary view; once its start is known, what older views
+        said beyond it is void."""
+        if view != self.view:
+            self.view = view
+            self.unreflected = []
+            self.view_start = UNSETTLED
+            self.watermark = 0
+            self.committed = 0
+        if view_start == UNSETTLED or view_start == self.view_start:
+            return
+        self.view_start = view_start
+        kept = []
+        for piece in self.pieces:
+            if piece.view == view or piece.end <= view_start:
+                kept.append(piece)
+            elif piece.start < view_start:
+                data = piece.data[: view_start - piece.start]
+                kept.append(OrderRange(piece.view, piece.view_start, piece.start, data))
+        self.pieces = kept
+
+    def hold(self, start: int, data: bytes) -> None:
+        """Take what a message of the believed view carried; remember what is new."""
+        end = start + len(data)
+        last = self.pieces[-1] if self.pieces else None
+        if last is not None and last.view == self.view and last.start <= start <= last.end:
+            if end <= last.end:
+                return
+            data = data[last.end - start :]
+            start = last.end
+        else:
+            for piece in self.pieces:
+                if piece.view == self.view and piece.start <= start and end <= piece.end:
+                    return
+        self._add(start, data)
+
+    def _add(self, start: int, data: bytes) -> None:
+        if sum(len(piece.data) for piece in self.pieces) + len(data) > self.limit_bytes:
+            return
+        last = self.pieces[-1] if self.pieces else None
+        if last is not None and last.view == self.view and last.end == start and len(last.data) < 8192:
+            self.pieces[-1] = OrderRange(last.view, self.view_start, last.start, last.data + data)
+        else:
+            self.pieces.append(OrderRange(self.view, self.view_start, start, data))
+        if self.unreflected and self.unreflected[-1][0] + len(self.unreflected[-1][1]) == start:
+            first, held = self.unreflected[-1]
+            self.unreflected[-1] = (first, held + data)
+        else:
+            self.unreflected.append((start, data))
+
+    def next_reflection(self, limit_bytes: int) -> tuple[int, bytes]:
+        """The piece that the next message to the group reflects; empty if there is none."""
+        if not self.unreflected:
+            return 0, b""
+        start, data = self.unreflected[0]
+        if len(data) <= limit_bytes:
+            del self.unreflected[0]
+            return start, data
+        self.unreflected[0] = (start + limit_bytes, data[limit_bytes:])
+        return start, data[:limit_bytes]
+
+    def reflect_again(self) -> None:
+        """When traffic pauses, everything that is still held goes out once more."""
+        self.unreflected = [(piece.start, piece.data) for piece in self.pieces if piece.view == self.view]
+
+    def on_watermark(self, watermark: int) -> None:
+        if watermark <= self.watermark:
+            return
+        self.watermark = watermark
+        self.pieces = [piece for piece in self.pieces if piece.end > watermark]
+        self.unreflected = [piece for piece in self.unreflected if piece[0] + len(piece[1]) > watermark]
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(len(piece.data) for piece in self.pieces)

@@ -1,0 +1,142 @@
+"""Retransmission and negative acknowledgment (lines 44-52, 73-75).
+
+A primary asks the remote group for what it misses, a backup asks its own primary. Who has the
+message, sent or received, sends it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llft.core.messaging.connection import Connection, ReceivedMessage
+from llft.core.messaging.messaging import Messaging
+from llft.core.standing import PRIMARY, RECOVERING
+from llft.identifiers import Role
+from llft.instant import NEVER
+from llft.wire.codec import encode
+from llft.wire.fragment import slices
+from llft.wire.messages import Header, Message, MessageFlag, MessageType, NackBody
+
+_NACKED_AT_ONCE = 64
+_RETRANSMITTED_AT_ONCE = 16
+
+
+class Retention:
+    def __init__(self, messaging: Messaging, send_local: Callable[[MessageType, NackBody], None]) -> None:
+        self.messaging = messaging
+        self.send_local = send_local
+
+    # -- periodic processing (lines 44-52) ---------------------------------------------------
+
+    def retransmit_unacked(self, connection: Connection) -> None:
+        """Lines 44-46."""
+        messaging = self.messaging
+        connection.retransmit_ns = NEVER
+        if connection.acked >= connection.transmitted or not messaging.may_transmit(connection):
+            if connection.acked < connection.generated and messaging.standing.role == PRIMARY:
+                wait_ns = messaging.config.timeouts.retransmit_interval_ns
+                messaging.arm(connection, "retransmit_ns", messaging.outbox.now_ns + wait_ns)
+            return
+        first = connection.acked + 1
+        for position in range(first, min(first + _RETRANSMITTED_AT_ONCE, connection.transmitted + 1)):
+            message = connection.find_sent(position)
+            if message is not None:
+                messaging.transmit(connection, message)
+        wait_ns = 2 * messaging.config.timeouts.retransmit_interval_ns
+        messaging.arm(connection, "retransmit_ns", messaging.outbox.now_ns + wait_ns)
+
+    def send_nacks(self, connection: Connection) -> None:
+        """Lines 49-52."""
+        messaging = self.messaging
+        connection.nacked_ns = NEVER
+        for position in [p for p in connection.nacks if p <= connection.received_up_to]:
+            del connection.nacks[position]
+        if not connection.nacks:
+            return
+        positions = tuple(
+            (position, messaging.reassembly.missing((connection.connection_id, position)))
+            for position in sorted(connection.nacks)[:_NACKED_AT_ONCE]
+        )
+        client, server, number = connection.connection_id
+        body = NackBody(messaging.standing.birth_id, client, server, number, positions)
+        if messaging.standing.role in (PRIMARY, RECOVERING):
+            messaging.send_control(connection, MessageType.NACK, body)
+        else:
+            self.send_local(MessageType.NACK, body)
+        wait_ns = messaging.config.timeouts.nack_interval_ns
+        messaging.arm(connection, "nacked_ns", messaging.outbox.now_ns + wait_ns)
+
+    # -- on receiving a Nack (lines 73-75) ---------------------------------------------------
+
+    def on_remote_nack(self, connection: Connection, body: NackBody) -> None:
+        """The remote group misses messages that our group sent."""
+        messaging = self.messaging
+        if messaging.standing.role == RECOVERING:
+            self._repeat_old_view(connection, body)
+            return
+        if not messaging.may_transmit(connection):
+            return
+        for position, fragments in body.positions:
+            message = connection.find_sent(position)
+            if message is None or position > connection.transmitted:
+                continue
+            if fragments:
+                messaging.transmit_fragments(connection, message, fragments)
+            else:
+                messaging.transmit(connection, message)
+
+    def _repeat_old_view(self, connection: Connection, body: NackBody) -> None:
+        """While recovering: a remote group that recovers too may need what the old primary sent to
+        it, and this replica has generated it. It goes out in the old view's name and numbers."""
+        for position, fragments in body.positions:
+            message = connection.find_sent(position)
+            if message is None or position <= connection.out_base:
+                continue
+            parts = slices(message.payload, self.messaging.fragment_room)
+            for index, part in enumerate(parts):
+                if fragments and index not in fragments:
+                    continue
+                header = self.messaging.header(connection, self.messaging.application_type(connection))
+                header.source_view = connection.generated_at[-1][0]
+                header.flags = MessageFlag(message.flags)
+                header.fragment_index, header.fragment_count = index, len(parts)
+                header.msg_seq_num = position - connection.out_base
+                header.timestamp = message.timestamp
+                self.messaging.send(connection, header, part, carry=False)
+
+    def on_local_nack(self, connection: Connection, body: NackBody) -> None:
+        """A backup misses messages that the remote group sent and its primary received."""
+        for position, fragments in body.positions:
+            message = connection.find_received(position)
+            if message is not None:
+                self._pass_on(connection, message, fragments)
+            elif position > connection.received_up_to:
+                connection.want(min(position, connection.received_up_to + 1))
+
+    def _pass_on(self, connection: Connection, message: ReceivedMessage, wanted: tuple[int, ...]) -> None:
+        """Retransmit a received message on the intra-group connection, as its sender would."""
+        messaging = self.messaging
+        base = message.position - 1
+        parts = slices(message.payload, messaging.fragment_room)
+        held = messaging.held_for(connection.remote_group_id)
+        for index, part in enumerate(parts):
+            if wanted and index not in wanted:
+                continue
+            header = Header(
+                MessageType.REPLY if connection.role == Role.CLIENT else MessageType.REQUEST,
+                connection.remote_group_id,
+                messaging.standing.group_id,
+                connection.connection_id.conn_seq_num,
+                Role.SERVER if connection.role == Role.CLIENT else Role.CLIENT,
+                connection.in_view,
+                messaging.standing.view,
+                base,
+                held.view_start,
+                MessageFlag(message.flags) | MessageFlag.PASSED_ON,
+                index,
+                len(parts),
+                message.position - base,
+                timestamp=message.timestamp,
+            )
+            passed_on = Message(header, order_start=message.order_end, payload=part)
+            messaging.outbox.multicast(messaging.standing.group_id, encode(passed_on))

@@ -1,0 +1,39 @@
+"""Where the protocols put what they want done; `step` hands it to the shell, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llft.core.effects import Effect, Multicast, Transmit, WriteRecord
+from llft.core.standing import Standing
+from llft.identifiers import BirthId, GroupId
+from llft.journal.record import Record, Stamp
+
+
+class Outbox:
+    __slots__ = ("effects", "journalling", "now_ns", "standing")
+
+    def __init__(self, standing: Standing, *, journalling: bool) -> None:
+        self.standing = standing
+        self.journalling = journalling
+        self.now_ns = 0
+        self.effects: list[Effect] = []
+
+    def multicast(self, group_id: GroupId, data: bytes) -> None:
+        self.effects.append(Multicast(group_id, data))
+
+    def transmit(self, birth_id: BirthId, data: bytes) -> None:
+        self.effects.append(Transmit(birth_id, data))
+
+    def record(self, kind: Callable[..., Record], *fields: Any) -> None:
+        """Journal a record of this kind: the stamp is added here."""
+        if self.journalling:
+            standing = self.standing
+            stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, standing.view)
+            self.effects.append(WriteRecord(kind(stamp, *fields)))
+
+    def drain(self) -> list[Effect]:
+        effects = self.effects
+        self.effects = []
+        return effects

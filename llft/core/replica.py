@@ -1,0 +1,581 @@
+"""A replica: the three protocols composed, behind `step(event, now) -> effects`.
+
+The contract with the shell (runtime or another world):
+ - `step` takes one event and the local monotonic time, and returns what is to be done, in order.
+ - `next_deadline` says when DeadlinePassed is due at the latest.
+ - After ResetApplication this object is dead: a new process with a new birth id takes its place.
+
+Nothing is decided here that belongs to a protocol: this module only passes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+from zlib import crc32
+
+from llft.config import GroupConfig, PartitionPolicy, Replication
+from llft.core import events
+from llft.core.determinizer.determinizer import Determinizer
+from llft.core.effects import (
+    CaptureState,
+    Effect,
+    ResetApplication,
+    RestoreState,
+    ResumeThread,
+    StartApplication,
+    StartThread,
+    Stop,
+)
+from llft.core.inbox import Inbox
+from llft.core.intra_group import IntraGroup
+from llft.core.membership.backup_change import Commit, Joining
+from llft.core.membership.fault_detector import FaultDetector
+from llft.core.membership.primary_change import PrimaryChange
+from llft.core.messaging.acknowledgment import Acknowledgment
+from llft.core.messaging.connection import Connection
+from llft.core.messaging.messaging import Messaging
+from llft.core.messaging.ordering import Cursor
+from llft.core.messaging.retention import Retention
+from llft.core.outbox import Outbox
+from llft.core.standing import BACKUP, LEFT, PRIMARY, RECOVERING, Standing
+from llft.core.state_transfer import StateTransfer
+from llft.core.timers import Timers
+from llft.core.view_change import ViewChange
+from llft.core.virtual_sockets import VirtualSockets
+from llft.errors import DivergenceError
+from llft.identifiers import NO_BIRTH, BirthId, Member, ViewId
+from llft.instant import NEVER
+from llft.journal.record import ClockRead, MembershipChanged, Operated, RoleChanged, StateApplied
+from llft.wire.codec import encode_body
+from llft.wire.messages import (
+    UNSETTLED,
+    Body,
+    MembershipAckBody,
+    MessageFlag,
+    MessageType,
+    NewPrimaryViewAckBody,
+    StateAckBody,
+    StateBody,
+)
+from llft.wire.order import TIME, Entry, OrderContext, OrderEncoder, describe
+
+
+class RandomSource(Protocol):
+    def randbytes(self, n: int, /) -> bytes: ...
+
+
+class Replica:
+    def __init__(
+        self,
+        config: GroupConfig,
+        birth_id: BirthId,
+        *,
+        local_clock: Callable[[int], int],
+        random: RandomSource,
+        journalling: bool = True,
+    ) -> None:
+        self.config = config
+        self.now_ns = 0
+        self.standing = Standing(config, birth_id)
+        self.outbox = Outbox(self.standing, journalling=journalling)
+        self.messaging = Messaging(config, self.standing, self.outbox)
+        self.detector = FaultDetector(config.timeouts)
+        self.intra = IntraGroup(self)
+        self.acknowledgment = Acknowledgment(self.messaging)
+        self.retention = Retention(self.messaging, self.intra.send)
+        self.joining = Joining(self.standing, self, self.outbox)
+        self.commit = Commit(self.standing, self.detector, self, self.outbox)
+        self.primary_change = PrimaryChange(self.standing, self.detector, self, self.outbox)
+        self.view_change = ViewChange(self)
+        self.sockets = VirtualSockets(self)
+        self.transfer = StateTransfer(self)
+        self.inbox = Inbox(self)
+        self.timers = Timers(self)
+        self.determinizer = Determinizer(
+            config.threads, self.sockets, self.record, local_clock, random.randbytes
+        )
+        self.determinizer.on_consumed = self._on_consumed
+        self.live = False
+        """True at a primary: results come from outside and are recorded."""
+        self.cursor: Cursor | None = None
+        self.lineage: list[ViewId] = []
+        self.followed_base = 0
+        self.logged: deque[tuple[Entry, int]] = deque()
+        """At a semi-passive backup: entries after the newest state, with their numbers."""
+        self.newest_state: dict[str, Any] | None = None
+        self.pending_update: StateBody | None = None
+        self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
+        self.answer_wanted = False
+        self.switch_at = -1
+        self.switching_until_ns = 0
+        self.leaving_since_ns = 0
+        self.doubt_beat = 1 << 62
+        self.in_doubt = False
+        self.in_minority = False
+        self.last_step_ns = 0
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            events.MessageReceived: lambda event: self.inbox.on_datagram(event.data),
+            events.OperationInvoked: lambda event: self.determinizer.invoke(
+                event.thread, event.operation, self.now_ns
+            ),
+            events.ThreadEnded: lambda event: self.determinizer.thread_ended(event.thread),
+            events.DeadlinePassed: lambda event: self.timers.on_deadline(),
+            events.Started: self._on_started,
+            events.PeerDied: lambda event: self.timers.on_certificate(event.birth_id),
+            events.StateCaptured: lambda event: self.transfer.on_state_captured(event.state),
+            events.SwitchRequested: lambda event: self.request_switch(),
+            events.LeaveRequested: lambda event: self.request_leave(),
+        }
+
+    # -- the contract ----------------------------------------------------------------------------
+
+    def step(self, event: events.Event, now_ns: int) -> list[Effect]:
+        if self.standing.role == LEFT:
+            return []
+        self.now_ns = now_ns
+        self.outbox.now_ns = now_ns
+        self.timers.notice_pause(now_ns)
+        try:
+            self._handlers[type(event)](event)
+            self._settle()
+        except DivergenceError as error:
+            self.reset_and_rejoin(f"diverged: {error}")
+        return self.outbox.drain()
+
+    def next_deadline(self) -> int:
+        return NEVER if self.standing.role == LEFT else self.timers.next_deadline()
+
+    @property
+    def role(self) -> str:
+        return self.standing.role
+
+    @property
+    def view(self) -> ViewId:
+        return self.standing.view
+
+    @property
+    def membership(self) -> tuple[Member, ...]:
+        return self.standing.membership
+
+    @property
+    def has_state(self) -> bool:
+        return self.standing.has_state
+
+    @property
+    def executed(self) -> int:
+        return self.performed_count
+
+    @property
+    def performed_count(self) -> int:
+        """Entries of the order log that this replica has performed."""
+        encoder = self.messaging.lane.encoder
+        if encoder is not None:
+            return encoder.count
+        if self.config.replication is Replication.SEMI_PASSIVE and self.cursor is not None:
+            return self.cursor.passed_count
+        return self.followed_base + self.determinizer.consumed_count
+
+    def statistics(self) -> dict[str, int]:
+        connections = list(self.messaging.table)
+        orders = self.messaging.lane.orders
+        return {
+            **self.determinizer.statistics(),
+            "connections": len(connections),
+            "sent_list": sum(len(c.sent) for c in connections),
+            "received_list": sum(len(c.received) + len(c.pending) for c in connections),
+            "delivered_list": sum(len(c.delivered) for c in connections),
+            "nack_list": sum(len(c.nacks) for c in connections),
+            "held_order_list": sum(h.held_bytes for h in self.messaging.lane.held.values()),
+            "order_end": orders.end,
+            "order_retained": orders.end - orders.start,
+            "watermark": self.own_watermark(),
+            "dropped": self.messaging.dropped,
+            "performed": self.performed_count,
+            **self.inbox.statistics(),
+        }
+
+    # -- after every event -----------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Let everything go as far as it can, then hand completions to the shell."""
+        standing = self.standing
+        if self.cursor is not None and not self.live:
+            self.follow_log()
+            if self.view_change.recovery is not None:
+                self.view_change.progress()
+        if self.live:
+            self.determinizer.held = self._must_hold()
+            if not self.determinizer.held:
+                self.determinizer.poke(self.now_ns)
+            self._serve_waiting()
+        if self.answer_wanted and standing.role == BACKUP:
+            self.answer_wanted = False
+            self.intra.send_heartbeat(self.heartbeat_flags())
+        self._switch_if_ready()
+        self.hand_out_completions()
+        if self.transfer.recipients and standing.role == PRIMARY:
+            self.outbox.effects.append(CaptureState())
+
+    def hand_out_completions(self) -> None:
+        for what, thread, value in self.determinizer.drain():
+            if what == "resume":
+                self.outbox.effects.append(ResumeThread(thread, value))  # type: ignore[arg-type]
+            else:
+                self.outbox.effects.append(StartThread(thread, value))
+
+    def _must_hold(self) -> bool:
+        """Intra-group flow control, a switch, doubt, minority: no new order information now."""
+        if self.switching_until_ns or self.in_doubt or self.in_minority:
+            return True
+        lane = self.messaging.lane
+        return self.messaging.flow.engaged(
+            order_end=lane.orders.end, group_watermark=lane.group_watermark, now_ns=self.now_ns
+        )
+
+    def _serve_waiting(self) -> None:
+        """Something is held back until backups know more: tell them at once, and ask."""
+        if not self.messaging.waiting_for_backups:
+            return
+        self.messaging.waiting_for_backups = False
+        orders = self.messaging.lane.orders
+        known = min(self.messaging.watermarks.of_member.values(), default=orders.end)
+        if known < orders.end and self.timers.may_tell(self.now_ns):
+            self.intra.send_order(known, orders.end, MessageFlag.ANSWER_AT_ONCE)
+
+    # -- the order log -------------------------------------------------------------------------
+
+    def record(self, entry: Entry) -> None:
+        """At the primary: an operation has returned; the log says so (determinizer, line 28)."""
+        lane = self.messaging.lane
+        lane.record(entry)
+        if self.outbox.journalling:
+            assert lane.encoder is not None
+            self._journal_entry(lane.encoder.count, entry)
+        connection = self.sockets.unsent
+        if connection is not None:
+            self.sockets.unsent = None
+            self.messaging.push(connection)
+
+    def _on_consumed(self, number: int, entry: Entry) -> None:
+        if self.outbox.journalling:
+            self._journal_entry(self.followed_base + number, entry)
+
+    def _journal_entry(self, number: int, entry: Entry) -> None:
+        self.outbox.record(Operated, number, describe(entry))
+        if entry[0] == TIME:
+            self.outbox.record(ClockRead, entry[3], entry[4], number)
+
+    def follow_log(self) -> None:
+        """At a backup, or while recovering: pass on what can be performed."""
+        cursor = self.cursor
+        if cursor is None or self.live:
+            return
+        if self._logs_only():
+            cursor.advance(self._log_entry)
+            self._apply_pending_update()
+        else:
+            cursor.advance(self._follow_entry)
+
+    def _logs_only(self) -> bool:
+        return self.config.replication is Replication.SEMI_PASSIVE and self.standing.role != RECOVERING
+
+    def _follow_entry(self, entry: Entry, number: int) -> None:
+        self.determinizer.follow(entry)
+
+    def _log_entry(self, entry: Entry, number: int) -> None:
+        self.logged.append((entry, number))
+
+    def begin_following(self, context: OrderContext, offset: int, count: int) -> None:
+        self.cursor = Cursor(self.messaging, context, offset, count)
+        self.followed_base = count
+
+    def own_watermark(self) -> int:
+        """myTimestampWatermark, as an offset of the order stream."""
+        if self.live:
+            return self.messaging.lane.orders.end
+        return self.cursor.watermark if self.cursor is not None else 0
+
+    def update_watermarks(self) -> None:
+        """At the primary: a backup reported, or the membership changed."""
+        lane = self.messaging.lane
+        lane.flush()
+        watermarks = self.messaging.watermarks
+        self.messaging.apply_group_watermark(watermarks.group_watermark(lane.orders.end))
+        committed = watermarks.committed(self.config.output_commit_level, lane.orders.end)
+        if committed > lane.order_committed:
+            lane.order_committed = committed
+            if self.config.output_commit_level:
+                self.timers.announce_commit()
+        for connection in self.messaging.table:
+            if connection.transmitted < connection.generated:
+                self.messaging.push(connection)
+
+    # -- membership port -------------------------------------------------------------------------
+
+    def send_local(
+        self,
+        message_type: MessageType,
+        body: Body,
+        flags: MessageFlag = MessageFlag.NONE,
+        to: BirthId | None = None,
+    ) -> None:
+        self.intra.send(message_type, body, flags, to)
+
+    def order_end(self) -> int:
+        return self.messaging.lane.orders.end
+
+    def _on_started(self, event: events.Started) -> None:
+        self.outbox.record(RoleChanged, self.standing.role, "started")
+        self.last_step_ns = self.now_ns
+        if event.alone:
+            self.joining.become_first_member()
+        else:
+            self.joining.start()
+
+    def become_first_member(self) -> None:
+        """Backup change, line 11."""
+        standing = self.standing
+        standing.view = ViewId(1, 1, standing.birth_id)
+        standing.membership = (Member(standing.birth_id, 1),)
+        standing.next_precedence = 2
+        standing.has_state = True
+        standing.view_start = 0
+        standing.role = PRIMARY
+        self.lineage = [standing.view]
+        self.messaging.lane.encoder = OrderEncoder(OrderContext())
+        self.outbox.record(RoleChanged, PRIMARY, "first member")
+        self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
+        self.become_primary({})
+        self.view_change.record_view_change()
+        self.outbox.effects.append(StartApplication())
+        self.determinizer.start()
+        self.joiner_log.clear()
+
+    def become_primary(self, order_ends: dict[BirthId, int]) -> None:
+        """Results come from outside from now on; application threads never notice."""
+        standing = self.standing
+        self.live = True
+        self.cursor = None
+        standing.next_precedence = max(
+            standing.next_precedence, *(member.precedence + 1 for member in standing.membership)
+        )
+        watermarks = self.messaging.watermarks
+        for backup in standing.backups:
+            if backup in self.primary_change.members_without_state():
+                self.transfer.want(backup)
+            else:
+                watermarks.admit(backup, self.messaging.lane.group_watermark)
+        self.detector.watch(standing.backups, self.now_ns)
+        for backup in standing.backups:
+            self.detector.restart(backup, self.now_ns)
+        self.messaging.uncache()
+        self.determinizer.go_live(self.now_ns)
+        self.timers.start_primary(self.now_ns)
+        self.update_watermarks()
+
+    def accepted(self) -> None:
+        """Backup change, lines 16-19: a member now, which waits for its State."""
+        standing = self.standing
+        self.detector.watch([member.birth_id for member in standing.membership], self.now_ns)
+        self.detector.restart(standing.view.birth_id, self.now_ns)
+        self.timers.start_backup(self.now_ns)
+        self.acknowledge_membership()
+
+    def acknowledge_membership(self) -> None:
+        standing = self.standing
+        ack = MembershipAckBody(
+            standing.birth_id,
+            standing.view,
+            standing.change_num,
+            not standing.has_state,
+            self.order_end(),
+        )
+        self.intra.send(MessageType.MEMBERSHIP_ACK, ack, to=standing.view.birth_id)
+
+    def reset_and_rejoin(self, reason: str) -> None:
+        """The paper regards a process that recovers as a new one, with a new birth id."""
+        if self.standing.role == LEFT:
+            return
+        self.standing.role = LEFT
+        self.outbox.record(RoleChanged, LEFT, reason)
+        if self.leaving_since_ns:
+            self.outbox.effects.append(Stop(reason))
+        else:
+            self.outbox.effects.append(ResetApplication())
+
+    def view_adopted(self) -> None:
+        """A new primary was acknowledged: its order information counts from now on, no other."""
+        self.standing.view_start = UNSETTLED
+        if self.standing.view not in self.lineage:
+            self.lineage.append(self.standing.view)
+        self.messaging.lane.orders.forget_early()
+        self.messaging.uncache()
+        self.intra.heard_beat = 0
+        self.intra.order_known_to_exist = 0
+        self.switch_at = -1
+
+    def data_view_matches(self, old_view: object) -> bool:
+        """Whether the views acknowledged since `old_view` have given this replica nothing."""
+        if old_view not in self.lineage:
+            return False
+        return self.standing.view_start == UNSETTLED
+
+    def start_recovery(self, order_ends: dict[BirthId, int]) -> None:
+        self.timers.start_backup(self.now_ns)
+        self.view_change.start(order_ends, self.primary_change.old_view)
+        self.view_change.progress()
+
+    def membership_changed(self) -> None:
+        backups = self.standing.backups
+        self.messaging.watermarks.keep_only(backups)
+        if not backups:
+            self.end_doubt()
+        self.update_watermarks()
+
+    def membership_committed(self, need_state: list[BirthId]) -> None:
+        """Backup change, lines 39-42."""
+        for backup in need_state:
+            if backup not in self.transfer.unacknowledged:
+                self.transfer.want(backup)
+
+    # -- state at a backup -------------------------------------------------------------------------
+
+    def on_state(self, body: StateBody) -> None:
+        if body.recipient == NO_BIRTH:
+            if self.standing.has_state and self.config.replication is Replication.SEMI_PASSIVE:
+                self.pending_update = body
+                self._apply_pending_update()
+            return
+        if body.recipient != self.standing.birth_id or self.standing.role != BACKUP:
+            return
+        if not self.standing.has_state:
+            self._become_what_the_state_says(self.transfer.load(body))
+        ack = StateAckBody(self.standing.birth_id, body.order_offset)
+        self.intra.send(MessageType.STATE_ACK, ack, to=self.standing.view.birth_id)
+
+    def _become_what_the_state_says(self, state: dict[str, Any]) -> None:
+        """Backup change, lines 20-21."""
+        self.transfer.adopt(state)
+        self.standing.has_state = True
+        if self.standing.view not in self.lineage:
+            self.lineage.append(self.standing.view)
+        if self.config.replication is Replication.SEMI_PASSIVE:
+            self.newest_state = state
+        else:
+            self.determinizer.restore(state["determinizer"], self.now_ns)
+            self.outbox.effects.append(RestoreState(state["application"]))
+        logged = list(self.joiner_log)
+        self.joiner_log.clear()
+        for data in logged:
+            self.inbox.on_datagram(data)
+        self.answer_wanted = True
+
+    def _apply_pending_update(self) -> None:
+        """Semi-passive: take the newest state, once the log up to its point is complete."""
+        body, cursor = self.pending_update, self.cursor
+        if body is None or cursor is None or self.standing.role == RECOVERING:
+            return
+        if body.order_offset > cursor.watermark:
+            return
+        self.pending_update = None
+        state = self.transfer.load(body)
+        if self.newest_state is not None and state["count"] <= self.newest_state["count"]:
+            return
+        while self.logged and self.logged[0][1] <= state["count"]:
+            self.logged.popleft()
+        self.newest_state = state
+        self.transfer.apply_execution(state)
+        application = state["application"]
+        self.outbox.record(StateApplied, state["count"], len(application), crc32(application))
+
+    def execute_log(self) -> None:
+        """A semi-passive backup is promoted: restore the newest state, perform what was logged since."""
+        state = self.newest_state
+        assert state is not None, "only a member with state proposes itself"
+        self.followed_base = state["count"]
+        self.determinizer.restore(state["determinizer"], self.now_ns)
+        self.outbox.effects.append(RestoreState(state["application"]))
+        while self.logged:
+            entry, _ = self.logged.popleft()
+            self.determinizer.follow(entry)
+
+    # -- planned changes -----------------------------------------------------------------------------
+
+    def heartbeat_flags(self) -> MessageFlag:
+        if self.standing.role == PRIMARY and self.switching_until_ns:
+            return MessageFlag.SWITCH | MessageFlag.ANSWER_AT_ONCE
+        if self.standing.role == BACKUP and self.leaving_since_ns:
+            return MessageFlag.LEAVING
+        return MessageFlag.NONE
+
+    def request_switch(self) -> None:
+        """The primary stops ordering; the backup of rank 2 proposes itself when it has everything."""
+        if self.standing.role == PRIMARY and self.standing.backups and not self.switching_until_ns:
+            self.switching_until_ns = self.now_ns + self.config.timeouts.switch_bound_ns
+            self.determinizer.held = True
+            self.messaging.silent = True
+            self.messaging.lane.flush()
+            orders = self.messaging.lane.orders
+            known = min(self.messaging.watermarks.of_member.values(), default=orders.end)
+            self.intra.send_order(known, orders.end)
+            self.intra.on_heartbeat_timer()
+
+    def request_leave(self) -> None:
+        self.leaving_since_ns = self.now_ns
+        if self.standing.role == PRIMARY and self.standing.backups:
+            self.request_switch()
+        elif self.standing.role == BACKUP:
+            self.intra.on_heartbeat_timer()
+        else:
+            self.reset_and_rejoin("left")
+
+    def _switch_if_ready(self) -> None:
+        """At the backup of rank 2: everything the primary recorded is here."""
+        if self.switch_at < 0 or self.standing.role != BACKUP or not self.standing.has_state:
+            return
+        if self.own_watermark() >= self.switch_at:
+            self.switch_at = -1
+            self.primary_change.propose("planned switch")
+            self.hand_out_completions()
+
+    def end_doubt(self) -> None:
+        """A backup has answered a beat sent after the pause: this primary was not replaced."""
+        if self.in_doubt:
+            self.in_doubt = False
+            self.doubt_beat = 1 << 62
+            self.update_silence()
+
+    def update_silence(self) -> None:
+        messaging = self.messaging
+        majority = self.config.partition is PartitionPolicy.MAJORITY
+        messaging.silent = self.in_doubt or bool(self.switching_until_ns) or (majority and self.in_minority)
+        if not messaging.silent:
+            self.update_watermarks()
+
+    # -- connections ---------------------------------------------------------------------------------
+
+    def reset_connection(self, connection: Connection, reason: str) -> None:
+        if connection.reset_reason:
+            return
+        self.messaging.send_control(connection, MessageType.KEEP_ALIVE, flags=MessageFlag.RESET)
+        self.sockets.reset(connection, reason)
+
+    def drop_unread(self, connection: Connection) -> None:
+        """The application closed the connection: what it has not read, nobody needs."""
+        while connection.received:
+            message = connection.received.popleft()
+            connection.members_timestamp = max(connection.members_timestamp, message.timestamp)
+        connection.delivered_bytes = connection.received_bytes
+        connection.read_offset = 0
+        connection.delivered_position = connection.received_up_to
+
+    def send_answer(self, connection: Connection, body: NewPrimaryViewAckBody) -> None:
+        """Line 41. What is held may be long, so it may take several datagrams."""
+        header = self.messaging.header(connection, MessageType.NEW_PRIMARY_VIEW_ACK)
+        for data in self.intra.datagrams(header, encode_body(body)):
+            self.outbox.multicast(connection.remote_group_id, data)
+
+    def deadline_hint(self, at_ns: int) -> None:
+        self.messaging.soonest_ns = min(self.messaging.soonest_ns, at_ns)

@@ -1,0 +1,83 @@
+"""What this replica is at the moment: its role, its view, its membership.
+
+One object, owned by the replica, changed by the Membership Protocol, read by everybody.
+"""
+
+from __future__ import annotations
+
+from llft.config import GroupConfig
+from llft.identifiers import NO_VIEW, BirthId, Member, ViewId
+from llft.wire.messages import UNSETTLED
+
+JOINING = "joining"
+BACKUP = "backup"
+PROPOSING = "proposing"
+RECOVERING = "recovering"
+PRIMARY = "primary"
+LEFT = "left"
+
+
+class Standing:
+    __slots__ = (
+        "birth_id",
+        "change_num",
+        "config",
+        "group_id",
+        "has_state",
+        "membership",
+        "next_precedence",
+        "role",
+        "view",
+        "view_start",
+    )
+
+    def __init__(self, config: GroupConfig, birth_id: BirthId) -> None:
+        self.config = config
+        self.group_id = config.group_id
+        self.birth_id = birth_id
+        self.role = JOINING
+        self.view: ViewId = NO_VIEW
+        self.view_start = UNSETTLED
+        self.membership: tuple[Member, ...] = ()
+        self.change_num = 0
+        self.next_precedence = 1
+        self.has_state = False
+
+    @property
+    def am_primary(self) -> bool:
+        return self.role == PRIMARY
+
+    @property
+    def am_backup(self) -> bool:
+        return self.role != PRIMARY and self.role != RECOVERING
+
+    @property
+    def am_the_only_primary(self) -> bool:
+        return self.role == PRIMARY and len(self.membership) == 1
+
+    @property
+    def precedence(self) -> int:
+        """0 while this process is not a member."""
+        return self.precedence_of(self.birth_id)
+
+    def precedence_of(self, birth_id: BirthId) -> int:
+        for member in self.membership:
+            if member.birth_id == birth_id:
+                return member.precedence
+        return 0
+
+    def rank_of(self, birth_id: BirthId) -> int:
+        """1 for the primary, 2, 3, ... for backups in order of precedence; 0 for strangers."""
+        for index, member in enumerate(self.membership):
+            if member.birth_id == birth_id:
+                return index + 1
+        return 0
+
+    @property
+    def rank(self) -> int:
+        return self.rank_of(self.birth_id)
+
+    @property
+    def backups(self) -> list[BirthId]:
+        """All members but this one, in order of precedence."""
+        return [member.birth_id for member in self.membership if member.birth_id != self.birth_id]

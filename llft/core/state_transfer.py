@@ -1,0 +1,203 @@
+"""Checkpoints: the State message, at both ends (backup change, lines 20-21, 41-42).
+
+A checkpoint is the application's own state plus everything of the protocols that belongs to the same point
+of the order log: the virtual synchrony point for adding a backup. Messages that were not
+delivered before it are not in it: the joiner has logged them, or asks for them.
+A semi-passive primary sends such checkpoints as updates to all backups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from llft.core.determinizer import snapshot
+from llft.core.messaging.connection import Connection, SentMessage
+from llft.errors import PeerError
+from llft.identifiers import NO_BIRTH, BirthId, ConnectionId, ViewId
+from llft.instant import NEVER
+from llft.journal.record import StateApplied, StateTaken
+from llft.wire.codec import encode_body
+from llft.wire.messages import MessageFlag, MessageType, StateBody
+from llft.wire.order import OrderContext
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+_FIELDS = (
+    "fd", "generated", "out_base", "out_view_num", "out_bases", "sent_digest", "acked", "remote_watermark",
+    "delivered_position", "delivered_timestamp", "delivered_bytes", "delivered_digest", "read_offset",
+    "established", "half_closed_here", "closed_here", "reset_reason", "in_base", "members_timestamp",
+)  # fmt: skip
+
+
+class StateTransfer:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.recipients: list[BirthId] = []
+        """Joiners for whom the next checkpoint is taken; NO_BIRTH: all semi-passive backups."""
+        self.unacknowledged: dict[BirthId, list[bytes]] = {}
+        self.retransmit_ns = NEVER
+        self.update_ns = NEVER
+        self.updated_count = 0
+
+    # -- at the primary ------------------------------------------------------------------------
+
+    def want(self, recipient: BirthId) -> None:
+        if recipient not in self.recipients:
+            self.recipients.append(recipient)
+
+    def on_state_captured(self, application: bytes) -> None:
+        """Lines 41-42: the state of this very moment, sent to whoever waits for it."""
+        replica = self.replica
+        state, offset, count = self.capture(application)
+        digest = crc32(application)
+        replica.outbox.record(StateTaken, count, len(application), digest)
+        for recipient in self.recipients:
+            body = StateBody(recipient, offset, digest, state)
+            header = replica.intra.header(MessageType.STATE, MessageFlag.NONE)
+            datagrams = replica.intra.datagrams(header, encode_body(body))
+            if recipient == NO_BIRTH:
+                for data in datagrams:
+                    replica.outbox.multicast(replica.standing.group_id, data)
+            else:
+                replica.messaging.watermarks.admit(recipient, offset)
+                self.unacknowledged[recipient] = datagrams
+                self._transmit(recipient)
+        self.recipients = []
+
+    def _transmit(self, recipient: BirthId) -> None:
+        for data in self.unacknowledged[recipient]:
+            self.replica.outbox.transmit(recipient, data)
+        wait_ns = 4 * self.replica.config.timeouts.retransmit_interval_ns
+        self.retransmit_ns = self.replica.now_ns + wait_ns
+
+    def on_retransmission_timer(self) -> None:
+        self.retransmit_ns = NEVER
+        members = self.replica.standing.backups
+        for recipient in [r for r in self.unacknowledged if r not in members]:
+            del self.unacknowledged[recipient]
+        for recipient in list(self.unacknowledged):
+            self._transmit(recipient)
+
+    def on_state_ack(self, sender: BirthId) -> None:
+        self.unacknowledged.pop(sender, None)
+
+    def capture(self, application: bytes) -> tuple[bytes, int, int]:
+        replica = self.replica
+        lane = replica.messaging.lane
+        lane.flush()
+        assert lane.encoder is not None
+        offset, count = lane.encoder.offset, lane.encoder.count
+        state = {
+            "offset": offset,
+            "count": count,
+            "context": lane.encoder.context.pack(),
+            "lamport": lane.clock.value,
+            "lineage": [_plain_view(view) for view in replica.lineage],
+            "next_fd": replica.sockets.next_fd,
+            "next_conn_seq_num": replica.sockets.next_conn_seq_num,
+            "finished": replica.messaging.table.finished.export(),
+            "connections": [_export(c) for c in replica.messaging.table if c.fd],
+            "determinizer": replica.determinizer.snapshot(),
+            "application": application,
+        }
+        return snapshot.dump(state), offset, count
+
+    # -- at a backup -----------------------------------------------------------------------------
+
+    def load(self, body: StateBody) -> dict[str, Any]:
+        state = snapshot.load(body.state)
+        if crc32(state["application"]) != body.digest:
+            raise PeerError("state_digest_differs", "ask for the state again")
+        return state
+
+    def adopt(self, state: dict[str, Any]) -> None:
+        """Line 20 at a joiner: become what the primary was at that point of the log."""
+        replica = self.replica
+        messaging = replica.messaging
+        lane = messaging.lane
+        lane.clock.value = state["lamport"]
+        lane.orders.__init__(state["offset"], early_limit_bytes=lane.orders.early_limit_bytes)  # type: ignore[misc]
+        lane.group_watermark = min(lane.group_watermark, state["offset"])
+        replica.lineage = [_view(plain) for plain in state["lineage"]]
+        messaging.table.finished.load(state["finished"])
+        self.apply_execution(state)
+        replica.begin_following(OrderContext.unpack(state["context"]), state["offset"], state["count"])
+        replica.outbox.record(
+            StateApplied, state["count"], len(state["application"]), crc32(state["application"])
+        )
+
+    def apply_execution(self, state: dict[str, Any]) -> None:
+        """Put the connections where the application was at the checkpoint."""
+        replica = self.replica
+        table = replica.messaging.table
+        replica.sockets.next_fd = state["next_fd"]
+        replica.sockets.next_conn_seq_num = state["next_conn_seq_num"]
+        replica.messaging.lane.clock.value = max(replica.messaging.lane.clock.value, state["lamport"])
+        present = []
+        for exported in state["connections"]:
+            connection_id = ConnectionId(*exported["id"])
+            present.append(connection_id)
+            connection = table.by_id.get(connection_id)
+            if connection is None:
+                connection = replica.messaging.create(connection_id, replica.now_ns)
+            _import(connection, exported)
+            table.bind(connection, connection.fd)
+            if connection_id in replica.messaging.pending_accept:
+                replica.messaging.pending_accept.remove(connection_id)
+        for connection in table:
+            if connection.fd and connection.fd < state["next_fd"] and connection.connection_id not in present:
+                replica.messaging.forget(connection)
+
+
+def _plain_view(view: ViewId) -> tuple[int, ...]:
+    return (view.precedence, view.primary_view_num, *view.birth_id)
+
+
+def _view(plain: tuple[int, ...]) -> ViewId:
+    return ViewId(plain[0], plain[1], BirthId(*plain[2:5]))
+
+
+def _export(connection: Connection) -> dict[str, Any]:
+    exported: dict[str, Any] = {name: getattr(connection, name) for name in _FIELDS}
+    exported["id"] = tuple(connection.connection_id)
+    exported["sent"] = [tuple(message) for message in connection.sent]
+    exported["generated_at"] = [(_plain_view(view), count) for view, count in connection.generated_at]
+    exported["in_view"] = _plain_view(connection.in_view)
+    exported["delivered_view"] = _plain_view(connection.delivered_view)
+    exported["end_delivered"] = connection.half_closed_there and not connection.received
+    return exported
+
+
+def _import(connection: Connection, exported: dict[str, Any]) -> None:
+    fresh = connection.received_up_to <= exported["delivered_position"]
+    for name in _FIELDS:
+        if name in ("in_base", "acked", "remote_watermark", "members_timestamp") and not fresh:
+            continue
+        setattr(connection, name, exported[name])
+    connection.sent.clear()
+    connection.sent.extend(SentMessage(*message) for message in exported["sent"])
+    connection.sent_bytes = sum(len(message.payload) for message in connection.sent)
+    connection.generated_at = [(_view(view), count) for view, count in exported["generated_at"]]
+    connection.delivered_view = _view(exported["delivered_view"])
+    connection.transmitted = connection.generated
+    connection.ordered_sends = max(connection.ordered_sends, connection.generated)
+    if fresh:
+        _import_receiving(connection, exported)
+    else:
+        while connection.received and connection.received[0].position <= connection.delivered_position:
+            connection.delivered.append(connection.received.popleft())
+
+
+def _import_receiving(connection: Connection, exported: dict[str, Any]) -> None:
+    """A joiner, or a backup that has nothing beyond the checkpoint: what comes next is expected."""
+    connection.received.clear()
+    connection.discard_after_gap()
+    connection.in_view = _view(exported["in_view"])
+    connection.received_up_to = connection.delivered_position
+    connection.received_bytes = connection.delivered_bytes - connection.read_offset
+    connection.ordered_position = connection.delivered_position
+    connection.ordered_bytes = connection.delivered_bytes
+    connection.ordered_partial = connection.read_offset
+    connection.half_closed_there = exported["end_delivered"]

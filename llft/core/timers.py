@@ -1,0 +1,253 @@
+"""All that happens because time passes, or because a process is known to be dead.
+
+One deadline goes out to the shell; when it comes, everything that is due is done: heartbeats, fault
+detection, retransmissions, and the periodic processing of connections (lines 44-55).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llft.config import PartitionPolicy, Replication
+from llft.core.messaging.connection import Connection
+from llft.core.standing import BACKUP, PRIMARY, PROPOSING
+from llft.identifiers import NO_BIRTH, BirthId
+from llft.instant import NEVER
+from llft.journal.record import Suspected
+from llft.wire.messages import MessageFlag, MessageType
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+
+class Timers:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.standing = replica.standing
+        self.messaging = replica.messaging
+        self.timeouts = replica.config.timeouts
+        self.told_ns = 0
+        self.commit_news = False
+
+    # -- starting --------------------------------------------------------------------------------
+
+    def start_backup(self, now_ns: int) -> None:
+        self.replica.intra.heartbeat_ns = min(self.replica.intra.heartbeat_ns, now_ns)
+
+    def start_primary(self, now_ns: int) -> None:
+        self.start_backup(now_ns)
+        for connection in self.messaging.table:
+            self.messaging.arm(connection, "keep_alive_ns", now_ns)
+            if connection.acked < connection.generated:
+                self.messaging.arm(connection, "retransmit_ns", now_ns)
+        if self.replica.config.replication is Replication.SEMI_PASSIVE:
+            self.replica.transfer.update_ns = now_ns + self.timeouts.state_update_interval_ns
+
+    # -- the one deadline ------------------------------------------------------------------------
+
+    def next_deadline(self) -> int:
+        replica = self.replica
+        deadline = min(
+            replica.intra.heartbeat_ns,
+            replica.intra.order_nack_ns,
+            replica.joining.retransmit_ns,
+            replica.commit.retransmit_ns,
+            replica.primary_change.retransmit_ns,
+            replica.transfer.retransmit_ns,
+            replica.view_change.next_deadline(),
+            self.messaging.soonest_ns,
+            replica.determinizer.next_deadline(),
+        )
+        if self.standing.role == PRIMARY:
+            deadline = min(deadline, replica.sockets.connect_deadline(), replica.transfer.update_ns)
+            if replica.switching_until_ns:
+                deadline = min(deadline, replica.switching_until_ns)
+        return min(deadline, self._detection_deadline())
+
+    def _detection_deadline(self) -> int:
+        standing = self.standing
+        detector = self.replica.detector
+        if standing.role == BACKUP:
+            return detector.primary_deadline(standing.view.birth_id, max(standing.rank, 2))
+        if standing.role == PRIMARY and not self.replica.in_minority:
+            return min(
+                (detector.backup_deadline(b, standing.rank_of(b)) for b in standing.backups), default=NEVER
+            )
+        return NEVER
+
+    def on_deadline(self) -> None:
+        replica, now_ns = self.replica, self.replica.now_ns
+        if now_ns >= replica.joining.retransmit_ns:
+            replica.joining.on_retransmission_timer()
+        if now_ns >= replica.primary_change.retransmit_ns:
+            replica.primary_change.on_retransmission_timer()
+        if now_ns >= replica.commit.retransmit_ns:
+            replica.commit.on_retransmission_timer()
+        if now_ns >= replica.transfer.retransmit_ns:
+            replica.transfer.on_retransmission_timer()
+        if now_ns >= replica.view_change.next_deadline():
+            replica.view_change.on_timer(now_ns)
+        if now_ns >= replica.intra.heartbeat_ns:
+            replica.intra.on_heartbeat_timer()
+        if now_ns >= replica.intra.order_nack_ns:
+            replica.intra.on_order_nack_timer()
+        if now_ns >= self._detection_deadline():
+            self._on_detection_timeout(now_ns)
+        if self.standing.role == PRIMARY:
+            self._primary_housekeeping(now_ns)
+        if now_ns >= self.messaging.soonest_ns:
+            self.periodic_processing(now_ns)
+
+    def _primary_housekeeping(self, now_ns: int) -> None:
+        replica = self.replica
+        if replica.switching_until_ns and now_ns >= replica.switching_until_ns:
+            replica.switching_until_ns = 0
+            replica.leaving_since_ns = 0
+            replica.update_silence()
+        replica.sockets.refuse_overdue(now_ns)
+        if now_ns >= replica.transfer.update_ns:
+            self._update_state(now_ns)
+        self._remove_laggards(now_ns)
+
+    def _update_state(self, now_ns: int) -> None:
+        """Semi-passive: backups get the state by time, if anything happened."""
+        replica = self.replica
+        replica.transfer.update_ns = now_ns + self.timeouts.state_update_interval_ns
+        if replica.performed_count != replica.transfer.updated_count and self.standing.backups:
+            replica.transfer.updated_count = replica.performed_count
+            replica.transfer.want(NO_BIRTH)
+
+    def _remove_laggards(self, now_ns: int) -> None:
+        """D-13: a backup that keeps the primary waiting for too long is removed."""
+        flow = self.messaging.flow
+        since_ns = flow.engaged_since_ns
+        if since_ns and now_ns - since_ns > self.timeouts.lag_bound_ns:
+            flow.engaged_since_ns = now_ns
+            watermarks = self.messaging.watermarks.of_member
+            slowest = min(watermarks.values(), default=0)
+            for backup in [b for b, w in watermarks.items() if w == slowest]:
+                self.replica.commit.remove(backup)
+
+    # -- fault detection ---------------------------------------------------------------------------
+
+    def notice_pause(self, now_ns: int) -> None:
+        """This process itself was stopped for a while: what it did not hear says nothing about others,
+        and a primary must not speak before it knows that it still is one."""
+        replica = self.replica
+        gap_ns = now_ns - replica.last_step_ns
+        replica.last_step_ns = now_ns
+        if gap_ns <= 3 * self.timeouts.heartbeat_interval_ns or not self.standing.membership:
+            return
+        for birth_id in list(replica.detector.heard_ns):
+            replica.detector.restart(birth_id, now_ns)
+        if self.standing.role == PRIMARY and self.standing.backups:
+            replica.in_doubt = True
+            replica.doubt_beat = replica.intra.beat + 1
+            replica.update_silence()
+            replica.intra.send_heartbeat(MessageFlag.ANSWER_AT_ONCE)
+
+    def _on_detection_timeout(self, now_ns: int) -> None:
+        standing, replica = self.standing, self.replica
+        if standing.role == BACKUP:
+            replica.primary_change.on_primary_timeout("timeout")
+            return
+        for backup in standing.backups:
+            if now_ns >= replica.detector.backup_deadline(backup, standing.rank_of(backup)):
+                self._suspect_backup(backup, "timeout", now_ns)
+
+    def _suspect_backup(self, backup: BirthId, reason: str, now_ns: int) -> None:
+        """Backup change, lines 27-29."""
+        replica = self.replica
+        replica.outbox.record(Suspected, backup, reason)
+        replica.detector.restart(backup, now_ns)
+        remaining = len(self.standing.membership) - 1
+        majority = replica.config.partition is PartitionPolicy.MAJORITY
+        if majority and 2 * remaining <= len(self.standing.membership):
+            replica.in_minority = True
+            replica.update_silence()
+            return
+        replica.commit.remove(backup)
+
+    def on_certificate(self, birth_id: BirthId) -> None:
+        """D-23: nobody waits for the dead."""
+        standing, replica = self.standing, self.replica
+        if not standing.rank_of(birth_id):
+            return
+        replica.detector.certify(birth_id)
+        if standing.role == PRIMARY:
+            self._suspect_backup(birth_id, "certificate", replica.now_ns)
+        elif standing.role == BACKUP and self._all_before_me_are_dead():
+            replica.primary_change.on_primary_timeout("certificate")
+        elif standing.role == PROPOSING:
+            replica.primary_change.exclude_dead(birth_id)
+        elif replica.view_change.recovery is not None:
+            replica.view_change.recovery.member_gone(birth_id)
+
+    def _all_before_me_are_dead(self) -> bool:
+        mine = self.standing.precedence
+        return all(
+            self.replica.detector.is_dead(member.birth_id)
+            for member in self.standing.membership
+            if member.precedence < mine
+        )
+
+    # -- periodic processing of connections (lines 44-55) -------------------------------------------
+
+    def periodic_processing(self, now_ns: int) -> None:
+        self.messaging.soonest_ns = NEVER
+        primary = self.standing.role == PRIMARY
+        for connection in self.messaging.table:
+            if now_ns >= connection.nacked_ns:
+                self.replica.retention.send_nacks(connection)
+            if primary and not connection.reset_reason:
+                self._process_as_primary(connection, now_ns)
+            elif primary and connection.closed_here:
+                self.replica.sockets.forget(connection)
+                continue
+            self._rearm(connection, primary=primary)
+
+    def _process_as_primary(self, connection: Connection, now_ns: int) -> None:
+        replica = self.replica
+        if now_ns >= connection.retransmit_ns:
+            replica.retention.retransmit_unacked(connection)
+        if now_ns >= connection.ack_due_ns and connection.settled:
+            replica.acknowledgment.send_first_ack(connection)
+        if now_ns >= connection.keep_alive_ns:
+            self._keep_alive(connection, now_ns)
+        if now_ns - connection.heard_ns > self.timeouts.idle_connection_bound_ns:
+            replica.reset_connection(connection, "idle: the remote group is not heard")
+        if self._is_over(connection):
+            replica.sockets.forget(connection)
+
+    def _is_over(self, connection: Connection) -> bool:
+        """Closed at both ends, and everything we sent is with all members of the remote group."""
+        return connection.closed_here and connection.half_closed_there and not connection.sent
+
+    def _keep_alive(self, connection: Connection, now_ns: int) -> None:
+        """Lines 54-55."""
+        interval_ns = self.timeouts.keep_alive_interval_ns
+        if connection.settled and not self.messaging.silent:
+            self.messaging.held_for(connection.remote_group_id).reflect_again()
+            self.messaging.send_control(connection, MessageType.KEEP_ALIVE)
+        connection.keep_alive_ns = now_ns + interval_ns
+
+    def _rearm(self, connection: Connection, *, primary: bool) -> None:
+        soonest = connection.nacked_ns
+        if primary:
+            soonest = min(soonest, connection.retransmit_ns, connection.ack_due_ns, connection.keep_alive_ns)
+        self.messaging.soonest_ns = min(self.messaging.soonest_ns, soonest)
+
+    # -- telling others ------------------------------------------------------------------------------
+
+    def may_tell(self, now_ns: int) -> bool:
+        """Backups are told of pending order information at most every half millisecond."""
+        if now_ns - self.told_ns < self.timeouts.heartbeat_interval_ns // 10:
+            return False
+        self.told_ns = now_ns
+        return True
+
+    def announce_commit(self) -> None:
+        """D-10: gateways wait for the output commit; tell them when it has advanced."""
+        for connection in self.messaging.table:
+            if connection.acked < connection.generated or connection.sent:
+                self.messaging.send_control(connection, MessageType.KEEP_ALIVE)

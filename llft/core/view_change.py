@@ -1,0 +1,305 @@
+"""Recovery from the change of a primary, at the new primary and at the groups it talks to.
+
+`membership.recovery` keeps the books; here connections, order log and determinizer are brought to
+the virtual synchrony point. Lines 26-41 of the figure "change of the primary"; D-07, D-08.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llft.config import Replication
+from llft.core.membership.recovery import COLLECTING, PERFORMING, Recovery
+from llft.core.membership.transitions import check_transition
+from llft.core.messaging.connection import Connection
+from llft.core.standing import PRIMARY, RECOVERING
+from llft.identifiers import NO_VIEW, BirthId, ViewId
+from llft.instant import NEVER
+from llft.journal.record import Latency, RoleChanged, ViewInstalled
+from llft.wire.messages import (
+    UNSETTLED,
+    Header,
+    MessageType,
+    NackBody,
+    NewPrimaryViewAckBody,
+    NewPrimaryViewBody,
+)
+from llft.wire.order import PRIMARY_VIEW, Entry, OrderEncoder
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+
+class ViewChange:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.standing = replica.standing
+        self.messaging = replica.messaging
+        self.recovery: Recovery | None = None
+        self.unsettled_ns = NEVER
+        """When to ask again the groups whose connections are not settled in this view."""
+
+    # -- the new primary: lines 26-32 --------------------------------------------------------
+
+    def start(self, order_ends: dict[BirthId, int], old_view: ViewId) -> None:
+        """Lines 26-29. The view number was raised with the proposal."""
+        replica = self.replica
+        self.standing.view_start = UNSETTLED
+        self.messaging.recoverable_view = old_view
+        self.messaging.uncache()
+        connections = {c.connection_id: c.remote_group_id for c in self.messaging.table if not c.reset_reason}
+        self.recovery = Recovery(connections=connections, order_ends=order_ends, started_ns=replica.now_ns)
+        self.recovery.bound_ns = replica.now_ns + replica.config.timeouts.recovery_bound_ns
+        for connection in self.messaging.table:
+            connection.settled = bool(connection.reset_reason)
+        if replica.config.replication is Replication.SEMI_PASSIVE:
+            replica.execute_log()
+        replica.intra.send_heartbeat()
+        self.ask()
+
+    def ask(self) -> None:
+        """Line 29, and the local members' part of line 31."""
+        recovery = self.recovery
+        assert recovery is not None
+        orders = self.messaging.lane.orders
+        for connection_id in list(recovery.awaited):
+            connection = self.messaging.table.by_id.get(connection_id)
+            if connection is None:
+                del recovery.awaited[connection_id]
+            else:
+                self._send_new_primary_view(connection)
+        wanted = recovery.wanted_of_members(orders.end)
+        if wanted:
+            body = NackBody(self.standing.birth_id, order_start=orders.end, order_end=wanted)
+            self.replica.intra.send(MessageType.NACK, body)
+        recovery.ask_ns = self.replica.now_ns + self.replica.config.timeouts.propose_interval_ns
+
+    def _send_new_primary_view(self, connection: Connection) -> None:
+        settled = self.standing.role == PRIMARY
+        body = NewPrimaryViewBody(settled, self.messaging.lane.orders.end)
+        self.messaging.send_control(connection, MessageType.NEW_PRIMARY_VIEW, body)
+
+    def on_timer(self, now_ns: int) -> None:
+        recovery = self.recovery
+        if recovery is not None:
+            if now_ns >= recovery.bound_ns:
+                self._on_bound()
+            elif now_ns >= recovery.ask_ns:
+                self.ask()
+        elif now_ns >= self.unsettled_ns:
+            self.ask_unsettled()
+
+    def next_deadline(self) -> int:
+        if self.recovery is not None:
+            return min(self.recovery.ask_ns, self.recovery.bound_ns)
+        return self.unsettled_ns
+
+    def _on_bound(self) -> None:
+        """D-07: who has not answered by now is lost, what is not here by now will not come."""
+        recovery = self.recovery
+        assert recovery is not None
+        if recovery.phase == COLLECTING:
+            recovery.awaited.clear()
+            recovery.order_ends.clear()
+            self.progress()
+        else:
+            self._settle_view()
+
+    def on_new_primary_view_ack(
+        self, connection: Connection, header: Header, body: NewPrimaryViewAckBody
+    ) -> None:
+        """Lines 30-31."""
+        if body.view != self.standing.view or self.standing.role not in (PRIMARY, RECOVERING):
+            return
+        if header.source_view != connection.in_view:
+            if not header.source_view.supersedes(connection.in_view):
+                return
+            if not body.definite:
+                pass  # that group recovers too: what it sent in its old view may still be needed
+            else:
+                self._adopt_answering_view(connection, header)
+        if body.definite and body.last_sent > connection.received_up_to:
+            connection.want(body.last_sent)
+            self.messaging.soonest_ns = min(self.messaging.soonest_ns, connection.nacked_ns)
+        recovery = self.recovery
+        if recovery is not None:
+            recovery.on_answer(connection.connection_id, body)
+        elif body.definite and not connection.settled:
+            self.settle_connection(connection, body)
+
+    def _adopt_answering_view(self, connection: Connection, header: Header) -> None:
+        if self.standing.role == PRIMARY:
+            self._flush_undelivered(connection)
+        else:
+            first = connection.ordered_position + 1 + (connection.ordered_partial > 0)
+            self.messaging.discard_from(connection, first)
+        self.messaging.adopt_remote_view(connection, header)
+
+    def _flush_undelivered(self, connection: Connection) -> None:
+        """Line 38, as the paper's text has it: all that came after the last message delivered. The new
+        primary sends it again, if it belongs to the history that it continues."""
+        first = connection.delivered_position + 1 + (connection.read_offset > 0)
+        self.messaging.discard_from(connection, first)
+
+    def progress(self) -> None:
+        """Move on from phase to phase as far as what is known allows."""
+        recovery = self.recovery
+        if recovery is None:
+            return
+        orders = self.messaging.lane.orders
+        if recovery.phase == COLLECTING and recovery.collected(orders.end):
+            for start, data in recovery.usable_pieces(self.replica.lineage):
+                orders.insert(start, data)
+            orders.forget_early()
+            recovery.phase = PERFORMING
+            recovery.ask_ns = NEVER
+            recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
+            self.replica.follow_log()
+        if recovery.phase == PERFORMING and self._performed_everything():
+            self._settle_view()
+
+    def _performed_everything(self) -> bool:
+        """Line 32."""
+        cursor = self.replica.cursor
+        return cursor is not None and cursor.at_end and self.replica.determinizer.caught_up
+
+    # -- the virtual synchrony point: lines 33-35 ----------------------------------------------
+
+    def _settle_view(self) -> None:
+        replica = self.replica
+        standing = self.standing
+        recovery = self.recovery
+        if not replica.determinizer.caught_up:
+            replica.reset_and_rejoin("the application does not follow the order log")
+            return
+        assert recovery is not None and replica.cursor is not None
+        context, offset, count, repeated = replica.cursor.give_up()
+        lane = self.messaging.lane
+        lane.orders.truncate(offset)
+        lane.encoder = OrderEncoder(context, offset, count)
+        for entry in repeated:
+            lane.encoder.append(entry)
+        check_transition(standing.role, PRIMARY)
+        standing.role = PRIMARY
+        standing.view_start = offset
+        self.recovery = None
+        self.messaging.recoverable_view = NO_VIEW
+        lane.orders.reset_reflected(min(recovery.order_ends.values(), default=offset))
+        replica.become_primary(recovery.order_ends)
+        self.record_view_change()
+        replica.outbox.record(RoleChanged, PRIMARY, "virtual synchrony point reached")
+        replica.outbox.record(Latency, "recovery", replica.now_ns - recovery.started_ns)
+        self._settle_connections(recovery)
+
+    def record_view_change(self) -> None:
+        """Lines 33 and 35: numbers restart on each connection, and the log says so."""
+        replica = self.replica
+        bases = []
+        for connection in self.messaging.table:
+            base = connection.sent[0].position - 1 if connection.sent else connection.generated
+            connection.begin_view(self.standing.view, base)
+            connection.transmitted = base
+            if connection.fd and connection.sent:
+                bases.append((connection.fd, base))
+        replica.record((PRIMARY_VIEW, self.standing.view, tuple(bases)))
+        replica.lineage.append(self.standing.view)
+        replica.outbox.record(ViewInstalled, replica.performed_count, self.standing.membership)
+
+    def _settle_connections(self, recovery: Recovery) -> None:
+        for connection in self.messaging.table:
+            answer = recovery.answers.get(connection.connection_id)
+            if connection.reset_reason:
+                connection.settled = True
+            elif answer is not None:
+                self.settle_connection(connection, answer)
+        self.ask_unsettled()
+        self.replica.determinizer.poke(self.replica.now_ns)
+
+    def settle_connection(self, connection: Connection, answer: NewPrimaryViewAckBody) -> None:
+        """Does the remote group know more of our past than we do? Then the connection is reset (D-07)."""
+        connection.settled = True
+        known = connection.generated_before_successor(answer.received_view)
+        if answer.received_up_to and (known is None or answer.received_up_to > known):
+            reason = "lost: the remote group knows more of the old primary"
+            self.replica.reset_connection(connection, reason)
+            return
+        connection.acked = max(connection.acked, answer.received_up_to)
+        connection.transmitted = max(connection.transmitted, answer.received_up_to)
+        self.messaging.push(connection)
+        if connection.acked < connection.generated:
+            self.messaging.arm(connection, "retransmit_ns", self.replica.now_ns)
+
+    def ask_unsettled(self) -> None:
+        self.unsettled_ns = NEVER
+        for connection in self.messaging.table:
+            if not connection.settled:
+                self._send_new_primary_view(connection)
+                wait_ns = self.replica.config.timeouts.keep_alive_interval_ns
+                self.unsettled_ns = self.replica.now_ns + wait_ns
+
+    # -- a backup passes the view change entry -------------------------------------------------
+
+    def pass_view_entry(self, entry: Entry) -> None:
+        """All operations ordered before the virtual synchrony point have been performed."""
+        _, view, view_bases = entry
+        bases = dict(view_bases)
+        for connection in self.messaging.table:
+            connection.begin_view(view, bases.get(connection.fd, connection.generated))
+        if view not in self.replica.lineage:
+            self.replica.lineage.append(view)
+        if view == self.standing.view or self.standing.role != RECOVERING:
+            self.replica.outbox.record(
+                ViewInstalled, self.replica.performed_count + 1, self.standing.membership
+            )
+
+    def learn_view_start(self, view_start: int) -> None:
+        """At a backup: where the new primary's own part of the order stream begins."""
+        standing = self.standing
+        if view_start == UNSETTLED or standing.view_start != UNSETTLED:
+            return
+        standing.view_start = view_start
+        replica = self.replica
+        if standing.has_state and self.messaging.lane.orders.end > view_start and replica.cursor is not None:
+            if not replica.cursor.cut(view_start):
+                replica.reset_and_rejoin("performed more than the new primary")
+
+    # -- the remote group: lines 36-41 ---------------------------------------------------------
+
+    def on_new_primary_view(self, connection: Connection | None, header: Header) -> None:
+        """At the primary of a remote group; one that recovers itself answers with what it holds."""
+        standing = self.standing
+        if standing.role not in (PRIMARY, RECOVERING):
+            return
+        if connection is None:
+            self._answer_unknown(header)
+            return
+        if connection.in_view != NO_VIEW and connection.in_view.supersedes(header.source_view):
+            return
+        definite = standing.role == PRIMARY
+        if definite and connection.in_view != header.source_view:
+            self._flush_undelivered(connection)
+            received_view = self._received_view(connection)
+            self.messaging.adopt_remote_view(connection, header)
+        else:
+            received_view = self._received_view(connection)
+        held = self.messaging.held_for(connection.remote_group_id)
+        body = NewPrimaryViewAckBody(
+            header.source_view,
+            definite,
+            received_view,
+            connection.received_up_to,
+            max(connection.generated, connection.transmitted),
+            tuple(held.pieces),
+        )
+        self.replica.send_answer(connection, body)
+
+    def _received_view(self, connection: Connection) -> ViewId:
+        """The view in which the last of the messages here was accepted."""
+        if connection.received:
+            return connection.received[-1].view
+        return connection.delivered_view
+
+    def _answer_unknown(self, header: Header) -> None:
+        """The connection is over here, or was never known: there is nothing to recover from us."""
+        if self.standing.role == PRIMARY:
+            self.messaging.send_reset(header)

@@ -1,0 +1,293 @@
+"""The determinizer's port to the connections: what sockets are made of.
+
+A primary asks what there is and records it; a backup performs what the log says. Both keep
+the same counters, so the same calls give the same descriptors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from llft.core.determinizer.operations import BAD_DESCRIPTOR, REFUSED, RESET, Failure
+from llft.core.determinizer.sockets import MessageKind
+from llft.core.messaging.connection import CONNECT, HALF_CLOSE, Connection
+from llft.core.messaging.flow_control import window_open
+from llft.core.messaging.ordering import ACCEPTED, FORGOTTEN, OPENED
+from llft.core.messaging.ordering import RESET as RESET_ENTRY
+from llft.errors import DivergenceError
+from llft.identifiers import NO_VIEW, ConnectionId, GroupId
+from llft.instant import NEVER
+from llft.journal.record import ConnectionEnded, Delivered, Diverged, Sent
+from llft.wire.order import CONNECTION, PRIMARY_VIEW, REMOTE_VIEW, Entry
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+_FLAGS: dict[MessageKind, int] = {
+    "data": 0,
+    "connect": CONNECT,
+    "half_close": HALF_CLOSE,
+    "close": HALF_CLOSE,
+}
+_PIPE = Failure("EPIPE")
+_REFUSED_REASON = "refused"
+
+
+class VirtualSockets:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.messaging = replica.messaging
+        self.next_fd = 1
+        self.next_conn_seq_num = 1
+        self.connecting: dict[int, int] = {}
+        """Connections whose CONNECT is not acknowledged yet, and when they count as refused."""
+        self.unsent: Connection | None = None
+        """Written to; its message leaves when the SEND entry has been recorded."""
+
+    # -- opening -----------------------------------------------------------------------------
+
+    def open(self, group_id: GroupId) -> int:
+        fd = self._allocate()
+        connection_id = ConnectionId(self.messaging.standing.group_id, group_id, self.next_conn_seq_num)
+        self.next_conn_seq_num += 1
+        self._bind(fd, connection_id, OPENED)
+        return fd
+
+    def accept(self, connection_id: ConnectionId) -> int:
+        fd = self._allocate()
+        connection = self._bind(fd, connection_id, ACCEPTED)
+        if connection_id in self.messaging.pending_accept:
+            self.messaging.pending_accept.remove(connection_id)
+        view = connection.received[0].view
+        connection.deliver_connect()
+        self.messaging.lane.clock.on_deliver(connection.delivered_timestamp)
+        if self.replica.live:
+            self.messaging.lane.mark(connection)
+            self.replica.record((CONNECTION, ACCEPTED, fd, *connection_id))
+            connection.delivered_view = view
+            self.replica.record((REMOTE_VIEW, fd, view, 1))
+            self._commit_birth(connection)
+        return fd
+
+    def _allocate(self) -> int:
+        fd = self.next_fd
+        self.next_fd += 1
+        return fd
+
+    def _bind(self, fd: int, connection_id: ConnectionId, what: int) -> Connection:
+        table = self.messaging.table
+        connection = table.by_id.get(connection_id)
+        if connection is None:
+            connection = self.messaging.create(connection_id, self.replica.now_ns)
+        table.bind(connection, fd)
+        if what == OPENED and self.replica.live:
+            self.replica.record((CONNECTION, OPENED, fd, *connection_id))
+            self._commit_birth(connection)
+        return connection
+
+    def _commit_birth(self, connection: Connection) -> None:
+        """D-24: a backup must know of the connection before anybody else hears from us on it."""
+        encoder = self.messaging.lane.encoder
+        assert encoder is not None
+        connection.birth_order_end = encoder.offset
+
+    def connect_state(self, fd: int) -> Literal[True] | Failure | None:
+        connection = self.messaging.table.by_fd.get(fd)
+        if connection is None or connection.reset_reason == _REFUSED_REASON:
+            return REFUSED
+        if connection.reset_reason:
+            return RESET
+        if connection.acked:
+            connection.established = True
+            self.connecting.pop(fd, None)
+            return True
+        if fd not in self.connecting:
+            bound_ns = self.messaging.config.timeouts.connect_bound_ns
+            self.connecting[fd] = self.replica.now_ns + bound_ns
+            self.replica.deadline_hint(self.connecting[fd])
+        return None
+
+    def refuse_overdue(self, now_ns: int) -> bool:
+        """D-02: a connect that nobody serves is refused after a bounded time."""
+        overdue = [fd for fd, due_ns in self.connecting.items() if due_ns <= now_ns]
+        for fd in overdue:
+            del self.connecting[fd]
+            connection = self.messaging.table.by_fd.get(fd)
+            if connection is not None and not connection.acked:
+                self.reset(connection, _REFUSED_REASON)
+                self.forget(connection)
+        return bool(overdue)
+
+    def connect_deadline(self) -> int:
+        return min(self.connecting.values(), default=NEVER)
+
+    def pending_accept(self) -> ConnectionId | None:
+        for connection_id in self.messaging.pending_accept:
+            connection = self.messaging.table.by_id[connection_id]
+            if connection.settled:
+                return connection_id
+        return None
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def offer(self, fd: int, limit: int) -> int | Failure | None:
+        connection = self.messaging.table.by_fd.get(fd)
+        if connection is None or connection.closed_here:
+            return BAD_DESCRIPTOR
+        if connection.reset_reason:
+            return RESET
+        if not connection.settled:
+            return None
+        available = connection.received_bytes - connection.delivered_bytes
+        if available and connection.received:
+            if self.messaging.config.outside or connection.received[0].view != connection.received[-1].view:
+                available = self._deliverable(connection)
+            return min(limit, available) if available else None
+        return 0 if connection.at_end else None
+
+    def _deliverable(self, connection: Connection) -> int:
+        """Bytes of the first messages that came in one view and, at a gateway, are committed (D-10)."""
+        held = self.messaging.held_for(connection.remote_group_id)
+        view = connection.received[0].view
+        total = -connection.read_offset
+        for message in connection.received:
+            if message.payload and message.view != view:
+                break
+            if self.messaging.config.outside and message.order_end > held.committed:
+                break
+            total += len(message.payload)
+        return max(total, 0)
+
+    def take(self, fd: int, size: int) -> bytes:
+        connection = self.messaging.table.by_fd[fd]
+        if self.replica.live and connection.received:
+            first = connection.received[0]
+            if first.view != connection.delivered_view:
+                connection.delivered_view = first.view
+                self.replica.record((REMOTE_VIEW, fd, first.view, first.position))
+        data = self.messaging.lane.deliver(connection, size)
+        if self.messaging.outbox.journalling:
+            self.messaging.outbox.record(
+                Delivered,
+                connection.connection_id,
+                fd,
+                size,
+                connection.delivered_bytes,
+                connection.delivered_digest,
+            )
+        return data
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def writable(self, fd: int) -> bool | Failure:
+        connection = self.messaging.table.by_fd.get(fd)
+        if connection is None or connection.closed_here:
+            return BAD_DESCRIPTOR
+        if connection.reset_reason:
+            return RESET
+        if connection.half_closed_here:
+            return _PIPE
+        return window_open(connection, self.messaging.config.limits)
+
+    def write(
+        self, fd: int, payload: bytes, kind: MessageKind, timestamp: int | None, digest: int | None
+    ) -> tuple[int, int]:
+        connection = self.messaging.table.by_fd[fd]
+        lane = self.messaging.lane
+        flags = _FLAGS[kind]
+        if timestamp is None:
+            timestamp = lane.clock.on_send()
+        else:
+            lane.clock.on_deliver(timestamp)
+        if kind == "close":
+            connection.closed_here = True
+            self.replica.drop_unread(connection)
+        if connection.reset_reason:
+            return timestamp, connection.sent_digest
+        if flags & HALF_CLOSE:
+            connection.half_closed_here = True
+        own = connection.digest_of(payload, flags)
+        if digest is not None and digest != own:
+            self._diverged(connection, digest, own)
+        message = connection.generate(payload, flags, timestamp)
+        if self.messaging.outbox.journalling:
+            self.messaging.outbox.record(
+                Sent, connection.connection_id, fd, message.position, timestamp, len(payload), own,
+                self.replica.performed_count,
+            )  # fmt: skip
+        if self.replica.live:
+            self.unsent = connection
+        return timestamp, own
+
+    def _diverged(self, connection: Connection, expected: int, found: int) -> None:
+        position = connection.generated + 1
+        self.messaging.outbox.record(Diverged, connection.connection_id, position, expected, found)
+        raise DivergenceError(
+            "output_digest_differs",
+            "this replica resets and rejoins",
+            connection=str(connection.connection_id),
+            position=position,
+            expected=expected,
+            found=found,
+        )
+
+    def failure(self, fd: int) -> Failure | None:
+        connection = self.messaging.table.by_fd.get(fd)
+        if connection is None or connection.closed_here:
+            return BAD_DESCRIPTOR
+        return RESET if connection.reset_reason else None
+
+    # -- the end of connections --------------------------------------------------------------
+
+    def reset(self, connection: Connection, reason: str) -> None:
+        """At the primary: the connection is broken, for a reason that the journal tells (D-07)."""
+        if connection.reset_reason:
+            return
+        if connection.fd and not self.replica.live:
+            return
+        if connection.fd:
+            entry = (CONNECTION, RESET_ENTRY, connection.fd, *connection.connection_id)
+            self.replica.record(entry)
+        self._break(connection, reason)
+        if not connection.fd:
+            self.messaging.forget(connection)
+
+    def _break(self, connection: Connection, reason: str) -> None:
+        connection.reset_reason = reason
+        connection.sent.clear()
+        connection.sent_bytes = 0
+        connection.received.clear()
+        connection.delivered.clear()
+        connection.marks.clear()
+        connection.discard_after_gap()
+        for timer in ("ack_due_ns", "retransmit_ns", "nacked_ns", "keep_alive_ns"):
+            setattr(connection, timer, NEVER)
+        self.messaging.outbox.record(ConnectionEnded, connection.connection_id, "reset", reason)
+
+    def forget(self, connection: Connection) -> None:
+        """At the primary: nothing of the connection is needed any more."""
+        if connection.fd:
+            entry = (CONNECTION, FORGOTTEN, connection.fd, *connection.connection_id)
+            self.replica.record(entry)
+        if not connection.reset_reason:
+            self.messaging.outbox.record(ConnectionEnded, connection.connection_id, "closed", "")
+        self.messaging.forget(connection)
+
+    # -- the log, at a backup ----------------------------------------------------------------
+
+    def passed(self, entry: Entry) -> None:
+        kind = entry[0]
+        if kind == PRIMARY_VIEW:
+            self.replica.view_change.pass_view_entry(entry)
+        elif kind == REMOTE_VIEW:
+            connection = self.messaging.table.by_fd.get(entry[1])
+            if connection is not None and entry[2] != NO_VIEW:
+                connection.delivered_view = entry[2]
+        elif entry[1] in (RESET_ENTRY, FORGOTTEN):
+            connection = self.messaging.table.by_fd.get(entry[2])
+            if connection is None:
+                return
+            if entry[1] == RESET_ENTRY:
+                self._break(connection, "reset by the primary")
+            else:
+                self.messaging.forget(connection)
