@@ -1,8 +1,8 @@
 """What becomes of a datagram: the lane first, else decode, check who is superseded, dispatch.
 
-Line 18 (D-06): every message names the primary view of its source and what its sender believes of the destination's.
-Whoever learns from either of a competing primary of its own group that wins, passes the evidence on to its
-fellows, resets and rejoins.
+Line 18 (D-06): every message names the primary view of its source and what its sender believes of the
+destination's. Whoever learns from either of a competing primary of its own group that wins, passes the
+evidence on to its fellows, resets and rejoins.
 """
 
 from __future__ import annotations
@@ -135,6 +135,8 @@ class Inbox:
 
     def _on_state(self, header: Header, body: Any) -> None:
         if header.source_view == self.standing.view:
+            if not self.standing.has_state:
+                self.standing.view_start = header.view_start
             self.replica.on_state(body)
 
     # -- inter-group connections ---------------------------------------------------------------
@@ -185,13 +187,13 @@ class Inbox:
 
     def _on_reset(self, connection: Connection, header: Header) -> None:
         """The remote group has no such connection any more."""
-        if self.standing.role != PRIMARY or connection.reset_reason:
+        if connection.in_view.supersedes(header.source_view) or connection.reset_reason:
             return
-        if connection.in_view.supersedes(header.source_view):
-            return
-        ended = connection.half_closed_here and connection.half_closed_there
-        if connection.closed_here or ended:
-            connection.collect_sent(connection.sent[-1].timestamp if connection.sent else 0)
-            connection.half_closed_there = True
-        else:
-            self.replica.sockets.reset(connection, "reset by the remote group")
+        held = self.messaging.held_for(connection.remote_group_id)
+        if held.view == header.source_view:
+            held.on_watermark(header.order_watermark)
+        recovery = self.replica.view_change.recovery
+        if recovery is not None:
+            recovery.on_gone(connection.connection_id)
+        elif self.standing.role == PRIMARY:
+            self.replica.view_change.end_connection(connection)

@@ -1,7 +1,7 @@
 """The intra-group connection: heartbeats, watermarks, local Nacks, order information among members.
 
 Laws:
- - A backup takes order information only from the primary of the view it follows, or reflected under that view.
+ - A backup takes order information only from the primary of the view it follows, or reflected under it.
  - A primary's Heartbeat goes to every process of the group, member or not: so a competing primary of a
    healed partition learns of it, and a removed backup that it is none.
 """
@@ -109,6 +109,8 @@ class IntraGroup:
     # -- heartbeats (lines 56-59) ------------------------------------------------------------
 
     def on_heartbeat_timer(self) -> None:
+        if self.standing.role == PRIMARY:
+            self.replica.update_watermarks()
         self.send_heartbeat(self.replica.heartbeat_flags())
         self.heartbeat_ns = self.outbox.now_ns + self.timeouts.heartbeat_interval_ns
 

@@ -28,6 +28,7 @@ from llft.core.effects import (
     StartThread,
     Stop,
 )
+from llft.core.determinizer.engine import MAIN_THREAD
 from llft.core.inbox import Inbox
 from llft.core.intra_group import IntraGroup
 from llft.core.membership.backup_change import Commit, Joining
@@ -59,7 +60,7 @@ from llft.wire.messages import (
     StateAckBody,
     StateBody,
 )
-from llft.wire.order import TIME, Entry, OrderContext, OrderEncoder, describe
+from llft.wire.order import SEND, TIME, Entry, OrderContext, OrderEncoder, describe
 
 
 class RandomSource(Protocol):
@@ -102,6 +103,8 @@ class Replica:
         self.cursor: Cursor | None = None
         self.lineage: list[ViewId] = []
         self.followed_base = 0
+        self._journalled = 0
+        self._overtaken: dict[int, Entry] = {}
         self.logged: deque[tuple[Entry, int]] = deque()
         """At a semi-passive backup: entries after the newest state, with their numbers."""
         self.newest_state: dict[str, Any] | None = None
@@ -222,6 +225,8 @@ class Replica:
         for what, thread, value in self.determinizer.drain():
             if what == "resume":
                 self.outbox.effects.append(ResumeThread(thread, value))  # type: ignore[arg-type]
+            elif thread == MAIN_THREAD:
+                self.outbox.effects.append(StartApplication())
             else:
                 self.outbox.effects.append(StartThread(thread, value))
 
@@ -252,6 +257,8 @@ class Replica:
         lane.record(entry)
         if self.outbox.journalling:
             assert lane.encoder is not None
+            if entry[0] == SEND:
+                self.sockets.journal_sent(lane.encoder.count)
             self._journal_entry(lane.encoder.count, entry)
         connection = self.sockets.unsent
         if connection is not None:
@@ -259,8 +266,17 @@ class Replica:
             self.messaging.push(connection)
 
     def _on_consumed(self, number: int, entry: Entry) -> None:
-        if self.outbox.journalling:
-            self._journal_entry(self.followed_base + number, entry)
+        """At a backup: it performed an entry. In ordered mode entries of different operations may
+        overtake one another; the journal has them in the order of the log."""
+        if not self.outbox.journalling:
+            return
+        number += self.followed_base
+        if entry[0] == SEND:
+            self.sockets.journal_sent(number)
+        self._overtaken[number] = entry
+        while (waiting := self._overtaken.pop(self._journalled + 1, None)) is not None:
+            self._journalled += 1
+            self._journal_entry(self._journalled, waiting)
 
     def _journal_entry(self, number: int, entry: Entry) -> None:
         self.outbox.record(Operated, number, describe(entry))
@@ -289,7 +305,7 @@ class Replica:
 
     def begin_following(self, context: OrderContext, offset: int, count: int) -> None:
         self.cursor = Cursor(self.messaging, context, offset, count)
-        self.followed_base = count
+        self.followed_base = self._journalled = count
 
     def own_watermark(self) -> int:
         """myTimestampWatermark, as an offset of the order stream."""
@@ -349,7 +365,6 @@ class Replica:
         self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
         self.become_primary({})
         self.view_change.record_view_change()
-        self.outbox.effects.append(StartApplication())
         self.determinizer.start()
         self.joiner_log.clear()
 
@@ -494,7 +509,7 @@ class Replica:
         """A semi-passive backup is promoted: restore the newest state, perform what was logged since."""
         state = self.newest_state
         assert state is not None, "only a member with state proposes itself"
-        self.followed_base = state["count"]
+        self.followed_base = self._journalled = state["count"]
         self.determinizer.restore(state["determinizer"], self.now_ns)
         self.outbox.effects.append(RestoreState(state["application"]))
         while self.logged:

@@ -220,8 +220,14 @@ class Timers:
             replica.sockets.forget(connection)
 
     def _is_over(self, connection: Connection) -> bool:
-        """Closed at both ends, and everything we sent is with all members of the remote group."""
-        return connection.closed_here and connection.half_closed_there and not connection.sent
+        """Closed at both ends, everything we sent is with all members of the remote group, and so is the
+        order information that came with what we received: its new primary may have to ask for it."""
+        if not (connection.closed_here and connection.half_closed_there) or connection.sent:
+            return False
+        held = self.messaging.held_for(connection.remote_group_id)
+        if connection.over_at < 0:
+            connection.over_at = held.end
+        return held.watermark >= connection.over_at
 
     def _keep_alive(self, connection: Connection, now_ns: int) -> None:
         """Lines 54-55."""

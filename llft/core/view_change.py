@@ -212,6 +212,8 @@ class ViewChange:
                 connection.settled = True
             elif answer is not None:
                 self.settle_connection(connection, answer)
+            elif connection.connection_id in recovery.gone:
+                self.end_connection(connection)
         self.ask_unsettled()
         self.replica.determinizer.poke(self.replica.now_ns)
 
@@ -228,6 +230,16 @@ class ViewChange:
         self.messaging.push(connection)
         if connection.acked < connection.generated:
             self.messaging.arm(connection, "retransmit_ns", self.replica.now_ns)
+
+    def end_connection(self, connection: Connection) -> None:
+        """The remote group says that the connection is over, or that it never knew it."""
+        connection.settled = True
+        ended = connection.half_closed_here and connection.half_closed_there
+        if connection.closed_here or ended:
+            connection.collect_sent(connection.sent[-1].timestamp if connection.sent else 0)
+            connection.half_closed_there = True
+        else:
+            self.replica.sockets.reset(connection, "reset by the remote group")
 
     def ask_unsettled(self) -> None:
         self.unsettled_ns = NEVER

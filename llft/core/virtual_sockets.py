@@ -41,8 +41,15 @@ class VirtualSockets:
         self.next_conn_seq_num = 1
         self.connecting: dict[int, int] = {}
         """Connections whose CONNECT is not acknowledged yet, and when they count as refused."""
+        self.written: tuple[ConnectionId, int, int, int, int, int] | None = None
         self.unsent: Connection | None = None
         """Written to; its message leaves when the SEND entry has been recorded."""
+
+    def journal_sent(self, number: int) -> None:
+        """The SEND entry of what was written last has this number."""
+        if self.written is not None:
+            self.messaging.outbox.record(Sent, *self.written, number)
+            self.written = None
 
     # -- opening -----------------------------------------------------------------------------
 
@@ -211,10 +218,7 @@ class VirtualSockets:
             self._diverged(connection, digest, own)
         message = connection.generate(payload, flags, timestamp)
         if self.messaging.outbox.journalling:
-            self.messaging.outbox.record(
-                Sent, connection.connection_id, fd, message.position, timestamp, len(payload), own,
-                self.replica.performed_count,
-            )  # fmt: skip
+            self.written = (connection.connection_id, fd, message.position, timestamp, len(payload), own)
         if self.replica.live:
             self.unsent = connection
         return timestamp, own

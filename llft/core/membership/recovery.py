@@ -32,6 +32,7 @@ class Recovery:
         self.awaited: dict[ConnectionId, GroupId] = dict(connections)
         self.order_ends = dict(order_ends)
         self.answers: dict[ConnectionId, NewPrimaryViewAckBody] = {}
+        self.gone: list[ConnectionId] = []
         self.pieces: list[OrderRange] = []
         self.ask_ns = started_ns
         self.bound_ns = NEVER
@@ -46,6 +47,12 @@ class Recovery:
         if body.definite:
             self.answers[connection_id] = body
         self.pieces.extend(piece for piece in body.held if piece not in self.pieces)
+
+    def on_gone(self, connection_id: ConnectionId) -> None:
+        """The remote group has no such connection: it holds nothing that came on it."""
+        self.awaited.pop(connection_id, None)
+        if connection_id not in self.gone:
+            self.gone.append(connection_id)
 
     def member_gone(self, birth_id: BirthId) -> None:
         self.order_ends.pop(birth_id, None)

@@ -80,6 +80,7 @@ class Connection:
         "ordered_sends",
         "out_bases",
         "out_base",
+        "over_at",
         "out_prefix",
         "out_view_num",
         "pending",
@@ -164,6 +165,8 @@ class Connection:
         self.half_closed_here = False
         self.half_closed_there = False
         self.closed_here = False
+        self.over_at = -1
+        """When both ends are closed: the remote group's watermark that ends it for good."""
         self.reset_reason = ""
         self.ack_due_ns = NEVER
         self.retransmit_ns = NEVER

@@ -85,6 +85,8 @@ class Messaging:
         self.uncache(connection)
         if connection.connection_id in self.pending_accept:
             self.pending_accept.remove(connection.connection_id)
+        if all(other.remote_group_id != connection.remote_group_id for other in self.table):
+            self.held_for(connection.remote_group_id).clear()
 
     def uncache(self, connection: Connection | None = None) -> None:
         """A view or a connection changed: datagrams must be looked at in full again."""
@@ -111,10 +113,10 @@ class Messaging:
     def may_transmit(self, connection: Connection) -> bool:
         if not (self.standing.role == PRIMARY and connection.settled) or self.silent:
             return False
+        self.lane.flush()
         if connection.birth_order_end and not self._birth_is_known(connection):
             self.waiting_for_backups = True
             return False
-        self.lane.flush()
         orders = self.lane.orders
         if orders.end - orders.unreflected > self.config.limits.order_carried_bytes:
             self.waiting_for_backups = True
@@ -216,6 +218,7 @@ class Messaging:
             header.source_view,
             view_start=self.standing.view_start,
             flags=MessageFlag.RESET,
+            order_watermark=self.lane.group_watermark,
         )
         self.outbox.multicast(header.source_group_id, encode(Message(answer)))
 

@@ -102,6 +102,15 @@ class HeldOrder:
         self.pieces = [piece for piece in self.pieces if piece.end > watermark]
         self.unreflected = [piece for piece in self.unreflected if piece[0] + len(piece[1]) > watermark]
 
+    def clear(self) -> None:
+        """The last connection with that group is over: all of its members have all of this."""
+        self.pieces = []
+        self.unreflected = []
+
+    @property
+    def end(self) -> int:
+        return max((piece.end for piece in self.pieces), default=0)
+
     @property
     def held_bytes(self) -> int:
         return sum(len(piece.data) for piece in self.pieces)
