@@ -363,12 +363,12 @@ class Replica:
         self.messaging.lane.encoder = OrderEncoder(OrderContext())
         self.outbox.record(RoleChanged, PRIMARY, "first member")
         self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
-        self.become_primary({})
         self.view_change.record_view_change()
+        self.become_primary()
         self.determinizer.start()
         self.joiner_log.clear()
 
-    def become_primary(self, order_ends: dict[BirthId, int]) -> None:
+    def become_primary(self) -> None:
         """Results come from outside from now on; application threads never notice."""
         standing = self.standing
         self.live = True

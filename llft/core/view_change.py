@@ -185,8 +185,8 @@ class ViewChange:
         self.recovery = None
         self.messaging.recoverable_view = NO_VIEW
         lane.orders.reset_reflected(min(recovery.order_ends.values(), default=offset))
-        replica.become_primary(recovery.order_ends)
         self.record_view_change()
+        replica.become_primary()
         replica.outbox.record(RoleChanged, PRIMARY, "virtual synchrony point reached")
         replica.outbox.record(Latency, "recovery", replica.now_ns - recovery.started_ns)
         self._settle_connections(recovery)
