@@ -190,8 +190,10 @@ class Inbox:
         if connection.in_view.supersedes(header.source_view) or connection.reset_reason:
             return
         held = self.messaging.held_for(connection.remote_group_id)
-        if held.view == header.source_view:
-            held.on_watermark(header.order_watermark)
+        if held.view.supersedes(header.source_view):
+            return
+        held.adopt_view(header.source_view, header.view_start)
+        held.on_watermark(header.order_watermark)
         recovery = self.replica.view_change.recovery
         if recovery is not None:
             recovery.on_gone(connection.connection_id)

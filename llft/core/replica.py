@@ -46,7 +46,7 @@ from llft.core.timers import Timers
 from llft.core.view_change import ViewChange
 from llft.core.virtual_sockets import VirtualSockets
 from llft.errors import DivergenceError
-from llft.identifiers import NO_BIRTH, BirthId, Member, ViewId
+from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, Member, ViewId
 from llft.instant import NEVER
 from llft.journal.record import ClockRead, MembershipChanged, Operated, RoleChanged, StateApplied
 from llft.wire.codec import encode_body
@@ -60,7 +60,7 @@ from llft.wire.messages import (
     StateAckBody,
     StateBody,
 )
-from llft.wire.order import SEND, TIME, Entry, OrderContext, OrderEncoder, describe
+from llft.wire.order import PRIMARY_VIEW, SEND, TIME, Entry, OrderContext, OrderEncoder, describe
 
 
 class RandomSource(Protocol):
@@ -102,6 +102,8 @@ class Replica:
         """True at a primary: results come from outside and are recorded."""
         self.cursor: Cursor | None = None
         self.lineage: list[ViewId] = []
+        self.performed_view: ViewId = NO_VIEW
+        """The view whose beginning the application has passed."""
         self.followed_base = 0
         self._journalled = 0
         self._overtaken: dict[int, Entry] = {}
@@ -302,6 +304,8 @@ class Replica:
 
     def _log_entry(self, entry: Entry, number: int) -> None:
         self.logged.append((entry, number))
+        if entry[0] == PRIMARY_VIEW:
+            self.view_change.journal_view(entry[1], number)
 
     def begin_following(self, context: OrderContext, offset: int, count: int) -> None:
         self.cursor = Cursor(self.messaging, context, offset, count)
@@ -359,7 +363,6 @@ class Replica:
         standing.has_state = True
         standing.view_start = 0
         standing.role = PRIMARY
-        self.lineage = [standing.view]
         self.messaging.lane.encoder = OrderEncoder(OrderContext())
         self.outbox.record(RoleChanged, PRIMARY, "first member")
         self.outbox.record(MembershipChanged, standing.change_num, standing.membership)

@@ -95,6 +95,7 @@ class StateTransfer:
             "context": lane.encoder.context.pack(),
             "lamport": lane.clock.value,
             "lineage": [_plain_view(view) for view in replica.lineage],
+            "performed_view": _plain_view(replica.performed_view),
             "next_fd": replica.sockets.next_fd,
             "next_conn_seq_num": replica.sockets.next_conn_seq_num,
             "finished": replica.messaging.table.finished.export(),
@@ -132,6 +133,7 @@ class StateTransfer:
         """Put the connections where the application was at the checkpoint."""
         replica = self.replica
         table = replica.messaging.table
+        replica.performed_view = _view(state["performed_view"])
         replica.sockets.next_fd = state["next_fd"]
         replica.sockets.next_conn_seq_num = state["next_conn_seq_num"]
         replica.messaging.lane.clock.value = max(replica.messaging.lane.clock.value, state["lamport"])

@@ -36,6 +36,7 @@ class ViewChange:
         self.standing = replica.standing
         self.messaging = replica.messaging
         self.recovery: Recovery | None = None
+        self.journalled_view: ViewId = NO_VIEW
         self.unsettled_ns = NEVER
         """When to ask again the groups whose connections are not settled in this view."""
 
@@ -195,15 +196,17 @@ class ViewChange:
         """Lines 33 and 35: numbers restart on each connection, and the log says so."""
         replica = self.replica
         bases = []
-        for connection in self.messaging.table:
+        replica.performed_view = self.standing.view
+        for connection in replica.sockets.open_connections():
             base = connection.sent[0].position - 1 if connection.sent else connection.generated
             connection.begin_view(self.standing.view, base)
             connection.transmitted = base
-            if connection.fd and connection.sent:
+            if connection.sent:
                 bases.append((connection.fd, base))
         replica.record((PRIMARY_VIEW, self.standing.view, tuple(bases)))
-        replica.lineage.append(self.standing.view)
-        replica.outbox.record(ViewInstalled, replica.performed_count, self.standing.membership)
+        if self.standing.view not in replica.lineage:
+            replica.lineage.append(self.standing.view)
+        self.journal_view(self.standing.view, replica.performed_count)
 
     def _settle_connections(self, recovery: Recovery) -> None:
         for connection in self.messaging.table:
@@ -255,14 +258,18 @@ class ViewChange:
         """All operations ordered before the virtual synchrony point have been performed."""
         _, view, view_bases = entry
         bases = dict(view_bases)
-        for connection in self.messaging.table:
+        self.replica.performed_view = view
+        for connection in self.replica.sockets.open_connections():
             connection.begin_view(view, bases.get(connection.fd, connection.generated))
         if view not in self.replica.lineage:
             self.replica.lineage.append(view)
-        if view == self.standing.view or self.standing.role != RECOVERING:
-            self.replica.outbox.record(
-                ViewInstalled, self.replica.performed_count + 1, self.standing.membership
-            )
+        self.journal_view(view, self.replica.performed_count + 1)
+
+    def journal_view(self, view: ViewId, number: int) -> None:
+        """Once for each view: a semi-passive backup logs the entry long before it may perform it."""
+        if view.primary_view_num > self.journalled_view.primary_view_num:
+            self.journalled_view = view
+            self.replica.outbox.record(ViewInstalled, number, self.standing.membership)
 
     def learn_view_start(self, view_start: int) -> None:
         """At a backup: where the new primary's own part of the order stream begins."""

@@ -51,6 +51,10 @@ class VirtualSockets:
             self.messaging.outbox.record(Sent, *self.written, number)
             self.written = None
 
+    def open_connections(self) -> list[Connection]:
+        """Those that the application has opened or accepted; a backup may know of more already."""
+        return [connection for connection in self.messaging.table if 0 < connection.fd < self.next_fd]
+
     # -- opening -----------------------------------------------------------------------------
 
     def open(self, group_id: GroupId) -> int:
@@ -87,6 +91,7 @@ class VirtualSockets:
         if connection is None:
             connection = self.messaging.create(connection_id, self.replica.now_ns)
         table.bind(connection, fd)
+        connection.be_born(self.replica.performed_view)
         if what == OPENED and self.replica.live:
             self.replica.record((CONNECTION, OPENED, fd, *connection_id))
             self._commit_birth(connection)

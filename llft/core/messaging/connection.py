@@ -205,6 +205,14 @@ class Connection:
             if message.position > self.acked:
                 self.acked = message.position
 
+    def be_born(self, view: ViewId) -> None:
+        """connect() or accept() was performed in this view: our side of the connection begins."""
+        self.generated_at = [(view, 0)]
+        self.out_base = 0
+        self.out_view_num = view.primary_view_num
+        self.out_bases = {view.primary_view_num: 0}
+        self.out_prefix = b""
+
     def begin_view(self, view: ViewId, base: int) -> None:
         """Line 33: numbers restart in the new primary view, after `base` messages."""
         self.generated_at.append((view, self.generated))
