@@ -148,6 +148,7 @@ class Playbook:
         self._mark = self._record_mark = 0
         self._served_ns: dict[str, int] = {}
         self._to_run: list[str] = []
+        self._active: list[Rule] = []
 
     def __enter__(self) -> Playbook:
         return self
@@ -271,16 +272,11 @@ class Playbook:
     def dropping(self, *rules: Rule) -> Iterator[None]:
         """Meanwhile, parcels that a rule names are lost. Each rule must lose something."""
         self.rules += rules
-        self.sides_of_rules = rules
-        active = list(rules)
-        self._active += active
+        active, self._active = self._active, [*self._active, *rules]
         try:
             yield
         finally:
-            for rule in active:
-                self._active.remove(rule)
-
-    _active: list[Rule]
+            self._active = active
 
     def partition(self, *sides: tuple[str, ...]) -> None:
         """Nothing passes between the sides, each a tuple of replicas, until `heal`."""
@@ -288,3 +284,123 @@ class Playbook:
 
     def heal(self) -> None:
         self.sides = []
+
+    def deliver(self, *rules: Rule) -> int:
+        """What is in flight now (that a rule names, if any is given) arrives, in the order of sending."""
+        flying, self.in_flight = self.in_flight, []
+        late = [parcel for parcel in flying if rules and not any(rule.matches(parcel) for rule in rules)]
+        self.in_flight = late + self.in_flight
+        arriving = [parcel for parcel in flying if not any(parcel is other for other in late)]
+        for parcel in arriving:
+            self._arrive(parcel)
+        return len(arriving)
+
+    def drop(self, *rules: Rule) -> None:
+        """What is in flight now and a rule names is lost; all of it, without rules."""
+        self.rules += rules
+        kept = []
+        for parcel in self.in_flight:
+            rule = next((rule for rule in rules if rule.matches(parcel)), None)
+            if rule is not None:
+                rule.matched_count += 1
+            elif rules:
+                kept.append(parcel)
+        self.in_flight = kept
+
+    def _arrive(self, parcel: Parcel) -> None:
+        self.now_ns += FLIGHT_NS
+        for rule in self._active:
+            if rule.matches(parcel):
+                rule.matched_count += 1
+                return
+        if self._are_apart(parcel.datagram.source, parcel.target) or parcel.target not in self.cores:
+            return
+        self.step(parcel.target, events.MessageReceived(parcel.datagram.data))
+
+    def _are_apart(self, one: str, other: str) -> bool:
+        sides = [side for side in self.sides if one in side or other in side]
+        return len(sides) > 1
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _next_deadline(self) -> tuple[int, str]:
+        deadlines = [
+            (max(core.next_deadline(), self._served_ns.get(name, 0) + US), name)
+            for name, core in sorted(self.cores.items())
+        ]
+        return min(deadlines, default=(NEVER, ""))
+
+    def tick(self, ms: float = 0) -> None:
+        """Time passes, deadlines are met, nothing is delivered."""
+        self._pass_time(self.now_ns + int(ms * MS), delivering=False, done=lambda: False)
+
+    def run(self, ms: float) -> None:
+        """Time passes and everything that is sent arrives (but for what is dropped)."""
+        self._pass_time(self.now_ns + int(ms * MS), delivering=True, done=lambda: False)
+
+    def until(self, done: Callable[[], bool], ms: float = 500) -> None:
+        """As `run`, until something is true, which must come to pass within that time."""
+        self._pass_time(self.now_ns + int(ms * MS), delivering=True, done=done)
+        assert done(), f"not within {ms} ms"
+
+    def _pass_time(self, end_ns: int, *, delivering: bool, done: Callable[[], bool]) -> None:
+        for _ in range(STEP_LIMIT):
+            if done():
+                return
+            if delivering and self.in_flight:
+                self._arrive(self.in_flight.pop(0))
+                continue
+            deadline_ns, name = self._next_deadline()
+            if deadline_ns > end_ns:
+                self.now_ns = max(self.now_ns, end_ns)
+                return
+            self.now_ns = max(self.now_ns, deadline_ns)
+            self._served_ns[name] = self.now_ns
+            self.step(name, events.DeadlinePassed())
+        raise AssertionError("time does not pass")
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def mark(self) -> None:
+        """Questions about what was sent and recorded are about the time from now on."""
+        self._mark, self._record_mark = len(self.log), len(self.records)
+
+    def sent(self, kind: MessageType, by: str = "", to: str = "") -> list[Datagram]:
+        """Since the mark. `to` is the address: a group for a multicast, a replica for a transmission."""
+        self.asked_count += 1
+        return [
+            datagram
+            for datagram in self.log[self._mark :]
+            if datagram.kind == kind and _is_of(datagram.source, by) and to in ("", datagram.to)
+        ]
+
+    def recorded(self, kind: type[RecordType], by: str = "") -> list[RecordType]:
+        """Since the mark, the records of this kind. Those returned count as asked about."""
+        self.asked_count += 1
+        found: list[RecordType] = []
+        for index, (name, record) in enumerate(self.records):
+            if index >= self._record_mark and isinstance(record, kind) and _is_of(name, by):
+                self._answered[index] += 1
+                found.append(record)
+        return found
+
+    def left(self, name: str) -> str:
+        """Why that replica reset and left; it must have, since the mark."""
+        reasons = [record.reason for record in self.recorded(RoleChanged, name) if record.role == "left"]
+        assert reasons, f"{name} did not leave"
+        return reasons[-1]
+
+
+def connected(play: Playbook, *, clients: int = 1, servers: int = 2) -> Playbook:
+    """Groups "s" and "c" of so many members, and a connection between them: descriptor 1 at both."""
+    for group, count in (("s", servers), ("c", clients)):
+        for number in range(1, count + 1):
+            play.join(f"{group}{number}", alone=number == 1)
+            play.until(lambda name=f"{group}{number}": play[name].has_state)  # type: ignore[misc]
+    play.act("s", Accept())
+    play.act("c", Connect(GROUP_IDS["s"]))
+    everyone = [name for name in play.cores if not name.startswith("d")]
+    play.until(lambda: all(len(play.results(name)) == 1 for name in everyone))
+    play.run(60)
+    assert play.results("c1") == [1]
+    return play
