@@ -399,8 +399,7 @@ def connected(play: Playbook, *, clients: int = 1, servers: int = 2) -> Playbook
             play.until(lambda name=f"{group}{number}": play[name].has_state)  # type: ignore[misc]
     play.act("s", Accept())
     play.act("c", Connect(GROUP_IDS["s"]))
-    everyone = [name for name in play.cores if not name.startswith("d")]
-    play.until(lambda: all(len(play.results(name)) == 1 for name in everyone))
+    play.until(lambda: len(play.results("c1")) == len(play.results("s1")) == 1)
     play.run(60)
     assert play.results("c1") == [1]
     return play

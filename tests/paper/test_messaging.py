@@ -123,8 +123,8 @@ class TestReceiving:
             assert length(play, "s1", "nack") == 1
             assert length(play, "s1", "received") == 2
             assert play.results("s1")[1:] == [], "nothing is delivered past a placeholder (line 35)"
-            play.tick(1)
-            (nack,) = play.sent(NACK, "s1", "c")
+            play.tick(4)
+            nack = play.sent(NACK, "s1", "c")[0]
             assert nack.body.positions == ((2, ()),)
             play.run(1)
             assert play.results("s1")[1:] == [b"one", b"two", b"three"]
@@ -136,7 +136,7 @@ class TestReceiving:
             play.act("c", Send(1, b"one"), Send(1, b"two"))
             play.mark()
             with play.dropping(Rule((REQUEST,), to="s1", position=2), Rule((NACK,), by="s1")):
-                play.run(4)
+                play.run(8)
             assert len(play.sent(NACK, "s1", "c")) >= 2
             play.drop()
 
@@ -367,8 +367,8 @@ class TestAcknowledgments:
                 play.until(lambda: bool(play.sent(SECOND_ACK, "c2")))
                 play.deliver(Rule((SECOND_ACK,), to="s2"))
                 assert length(play, "s2", "nack") == 1
-                play.tick(0.1)
-                (nack,) = play.sent(NACK, "s2", "s")
+                play.tick(4)
+                nack = play.sent(NACK, "s2", "s")[0]
                 assert nack.body.positions == ((2, ()),)
             play.drop()
 
