@@ -48,7 +48,7 @@ class Inbox:
             MessageType.REMOVE_BACKUP: self._on_membership,
             MessageType.MEMBERSHIP_ACK: lambda _, body: replica.commit.on_membership_ack(body),
             MessageType.STATE: self._on_state,
-            MessageType.STATE_ACK: lambda _, body: replica.transfer.on_state_ack(body.sender),
+            MessageType.STATE_ACK: lambda _, body: replica.transfer.on_state_ack(body),
         }
 
     def statistics(self) -> dict[str, int]:
@@ -69,7 +69,13 @@ class Inbox:
     def _after_lane(self, connection: Connection) -> None:
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, connection.ack_due_ns)
         if connection.closed_here:
+            self._drop_late(connection)
+
+    def _drop_late(self, connection: Connection) -> None:
+        """It came after the application had closed the connection."""
+        if connection.received:
             self.replica.drop_unread(connection)
+            self.replica.mark_delivered(connection)
 
     def _dispatch(self, message: Message, data: bytes) -> None:
         header = message.header
@@ -146,7 +152,7 @@ class Inbox:
         if header.message_type in (MessageType.REQUEST, MessageType.REPLY):
             connection = self.messaging.on_application_message(message, data)
             if connection is not None and connection.closed_here:
-                self.replica.drop_unread(connection)
+                self._drop_late(connection)
             return
         connection = self.messaging.find(header)
         if header.message_type == MessageType.NEW_PRIMARY_VIEW:

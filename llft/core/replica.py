@@ -388,6 +388,8 @@ class Replica:
         self.detector.watch(standing.backups, self.now_ns)
         for backup in standing.backups:
             self.detector.restart(backup, self.now_ns)
+        for connection in self.messaging.table:
+            self.mark_delivered(connection)
         self.messaging.uncache()
         self.determinizer.go_live(self.now_ns)
         self.timers.start_primary(self.now_ns)
@@ -470,6 +472,9 @@ class Replica:
             return
         if not self.standing.has_state:
             self._become_what_the_state_says(self.transfer.load(body))
+        self._acknowledge_state(body)
+
+    def _acknowledge_state(self, body: StateBody) -> None:
         ack = StateAckBody(self.standing.birth_id, body.order_offset)
         self.intra.send(MessageType.STATE_ACK, ack, to=self.standing.view.birth_id)
 
@@ -498,6 +503,7 @@ class Replica:
         if body.order_offset > cursor.watermark:
             return
         self.pending_update = None
+        self._acknowledge_state(body)
         state = self.transfer.load(body)
         if self.newest_state is not None and state["count"] <= self.newest_state["count"]:
             return
@@ -581,13 +587,23 @@ class Replica:
         self.sockets.reset(connection, reason)
 
     def drop_unread(self, connection: Connection) -> None:
-        """The application closed the connection: what it has not read, nobody needs."""
-        while connection.received:
-            message = connection.received.popleft()
-            connection.members_timestamp = max(connection.members_timestamp, message.timestamp)
+        """The application closed the connection: what it has not read, nobody needs. The remote group may
+        forget it when all members know of the close, and so of all that was read before it."""
+        if not connection.received:
+            return
+        last = connection.received[-1]
+        connection.received.clear()
         connection.delivered_bytes = connection.received_bytes
         connection.read_offset = 0
-        connection.delivered_position = connection.received_up_to
+        connection.delivered_position = last.position
+        connection.delivered_timestamp = last.timestamp
+
+    def mark_delivered(self, connection: Connection) -> None:
+        encoder = self.messaging.lane.encoder
+        if encoder is not None and connection.delivered_position:
+            connection.marks.append(
+                (encoder.offset, connection.delivered_position, connection.delivered_timestamp)
+            )
 
     def send_answer(self, connection: Connection, body: NewPrimaryViewAckBody) -> None:
         """Line 41. What is held may be long, so it may take several datagrams."""

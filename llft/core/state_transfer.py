@@ -8,6 +8,7 @@ A semi-passive primary sends such checkpoints as updates to all backups.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -18,11 +19,14 @@ from llft.identifiers import NO_BIRTH, BirthId, ConnectionId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import StateApplied, StateTaken
 from llft.wire.codec import encode_body
-from llft.wire.messages import MessageFlag, MessageType, StateBody
+from llft.wire.messages import MessageFlag, MessageType, StateAckBody, StateBody
 from llft.wire.order import OrderContext
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
+
+_LENGTH = Struct("<I")
+"""A state is the length of the protocols' part, that part, and the application's bytes."""
 
 _FIELDS = (
     "fd", "generated", "out_base", "out_view_num", "out_bases", "sent_digest", "acked", "remote_watermark",
@@ -40,6 +44,9 @@ class StateTransfer:
         self.retransmit_ns = NEVER
         self.update_ns = NEVER
         self.updated_count = 0
+        self.update_offset = 0
+        self.without_update: list[BirthId] = []
+        """Semi-passive backups that have not stored the newest update."""
 
     # -- at the primary ------------------------------------------------------------------------
 
@@ -56,32 +63,40 @@ class StateTransfer:
         for recipient in self.recipients:
             body = StateBody(recipient, offset, digest, state)
             header = replica.intra.header(MessageType.STATE, MessageFlag.NONE)
-            datagrams = replica.intra.datagrams(header, encode_body(body))
+            self.unacknowledged[recipient] = replica.intra.datagrams(header, encode_body(body))
             if recipient == NO_BIRTH:
-                for data in datagrams:
-                    replica.outbox.multicast(replica.standing.group_id, data)
+                self.update_offset = offset
+                self.without_update = list(replica.standing.backups)
             else:
                 replica.messaging.watermarks.admit(recipient, offset)
-                self.unacknowledged[recipient] = datagrams
-                self._transmit(recipient)
+            self._transmit(recipient)
         self.recipients = []
 
     def _transmit(self, recipient: BirthId) -> None:
+        """The same fragments every time, so that what arrives of each attempt adds up."""
+        outbox = self.replica.outbox
         for data in self.unacknowledged[recipient]:
-            self.replica.outbox.transmit(recipient, data)
+            if recipient == NO_BIRTH:
+                outbox.multicast(self.replica.standing.group_id, data)
+            else:
+                outbox.transmit(recipient, data)
         wait_ns = 4 * self.replica.config.timeouts.retransmit_interval_ns
         self.retransmit_ns = self.replica.now_ns + wait_ns
 
     def on_retransmission_timer(self) -> None:
         self.retransmit_ns = NEVER
         members = self.replica.standing.backups
-        for recipient in [r for r in self.unacknowledged if r not in members]:
-            del self.unacknowledged[recipient]
+        self.without_update = [backup for backup in self.without_update if backup in members]
         for recipient in list(self.unacknowledged):
-            self._transmit(recipient)
+            if recipient not in members and not (recipient == NO_BIRTH and self.without_update):
+                del self.unacknowledged[recipient]
+            else:
+                self._transmit(recipient)
 
-    def on_state_ack(self, sender: BirthId) -> None:
-        self.unacknowledged.pop(sender, None)
+    def on_state_ack(self, body: StateAckBody) -> None:
+        self.unacknowledged.pop(body.sender, None)
+        if body.order_offset >= self.update_offset and body.sender in self.without_update:
+            self.without_update.remove(body.sender)
 
     def capture(self, application: bytes) -> tuple[bytes, int, int]:
         replica = self.replica
@@ -101,14 +116,19 @@ class StateTransfer:
             "finished": replica.messaging.table.finished.export(),
             "connections": [_export(c) for c in replica.messaging.table if c.fd],
             "determinizer": replica.determinizer.snapshot(),
-            "application": application,
         }
-        return snapshot.dump(state), offset, count
+        protocols = snapshot.dump(state)
+        return _LENGTH.pack(len(protocols)) + protocols + application, offset, count
 
     # -- at a backup -----------------------------------------------------------------------------
 
     def load(self, body: StateBody) -> dict[str, Any]:
-        state = snapshot.load(body.state)
+        start = _LENGTH.size
+        if len(body.state) < start:
+            raise PeerError("state_too_short", "ask for the state again")
+        end = start + _LENGTH.unpack_from(body.state)[0]
+        state = snapshot.load(body.state[start:end])
+        state["application"] = body.state[end:]
         if crc32(state["application"]) != body.digest:
             raise PeerError("state_digest_differs", "ask for the state again")
         return state
@@ -141,10 +161,10 @@ class StateTransfer:
         for exported in state["connections"]:
             connection_id = ConnectionId(*exported["id"])
             present.append(connection_id)
-            connection = table.by_id.get(connection_id)
-            if connection is None:
-                connection = replica.messaging.create(connection_id, replica.now_ns)
-            _import(connection, exported)
+            known = table.by_id.get(connection_id)
+            connection = known or replica.messaging.create(connection_id, replica.now_ns)
+            behind = known is None or connection.received_up_to < exported["delivered_position"]
+            _import(connection, exported, fresh=behind)
             table.bind(connection, connection.fd)
             if connection_id in replica.messaging.pending_accept:
                 replica.messaging.pending_accept.remove(connection_id)
@@ -172,8 +192,7 @@ def _export(connection: Connection) -> dict[str, Any]:
     return exported
 
 
-def _import(connection: Connection, exported: dict[str, Any]) -> None:
-    fresh = connection.received_up_to <= exported["delivered_position"]
+def _import(connection: Connection, exported: dict[str, Any], *, fresh: bool) -> None:
     for name in _FIELDS:
         if name in ("in_base", "acked", "remote_watermark", "members_timestamp") and not fresh:
             continue

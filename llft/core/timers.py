@@ -210,7 +210,7 @@ class Timers:
         replica = self.replica
         if now_ns >= connection.retransmit_ns:
             replica.retention.retransmit_unacked(connection)
-        if now_ns >= connection.ack_due_ns and connection.settled:
+        if now_ns >= connection.ack_due_ns:
             replica.acknowledgment.send_first_ack(connection)
         if now_ns >= connection.keep_alive_ns:
             self._keep_alive(connection, now_ns)

@@ -121,7 +121,7 @@ class ViewChange:
                 self._adopt_answering_view(connection, header)
         if body.definite and body.last_sent > connection.received_up_to:
             connection.want(body.last_sent)
-            self.messaging.soonest_ns = min(self.messaging.soonest_ns, connection.nacked_ns)
+            self.messaging.nack_soon(connection)
         recovery = self.recovery
         if recovery is not None:
             recovery.on_answer(connection.connection_id, body)

@@ -214,6 +214,8 @@ class VirtualSockets:
         if kind == "close":
             connection.closed_here = True
             self.replica.drop_unread(connection)
+            if self.replica.live:
+                self.messaging.lane.mark(connection)
         if connection.reset_reason:
             return timestamp, connection.sent_digest
         if flags & HALF_CLOSE:
@@ -226,6 +228,8 @@ class VirtualSockets:
             self.written = (connection.connection_id, fd, message.position, timestamp, len(payload), own)
         if self.replica.live:
             self.unsent = connection
+        else:
+            connection.collect_sent(connection.remote_watermark)  # the remote group may be ahead of us
         return timestamp, own
 
     def _diverged(self, connection: Connection, expected: int, found: int) -> None:

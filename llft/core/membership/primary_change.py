@@ -17,7 +17,7 @@ from llft.core.membership.fault_detector import FaultDetector
 from llft.core.membership.port import MembershipPort
 from llft.core.membership.transitions import check_transition
 from llft.core.outbox import Outbox
-from llft.core.standing import BACKUP, PROPOSING, RECOVERING, Standing
+from llft.core.standing import BACKUP, JOINING, PROPOSING, RECOVERING, Standing
 from llft.identifiers import BirthId, Member, ViewId
 from llft.instant import NEVER
 from llft.journal.record import MembershipChanged, RoleChanged, Suspected
@@ -157,6 +157,8 @@ class PrimaryChange:
     def on_propose_primary(self, header: Header, body: ProposePrimaryBody) -> None:
         standing = self.standing
         proposed = header.source_view
+        if standing.role == JOINING:
+            return
         if proposed == standing.view and standing.role == BACKUP:
             self._acknowledge_again(body)
             return

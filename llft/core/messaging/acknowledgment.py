@@ -25,7 +25,8 @@ class Acknowledgment:
         if connection.second_acked >= connection.received_up_to:
             connection.ack_due_ns = NEVER
             return
-        messaging.send_control(connection, MessageType.FIRST_ACK)
+        if connection.settled:
+            messaging.send_control(connection, MessageType.FIRST_ACK)
         wait_ns = 2 * messaging.config.timeouts.retransmit_interval_ns
         messaging.arm(connection, "ack_due_ns", messaging.outbox.now_ns + wait_ns)
 
@@ -69,4 +70,4 @@ class Acknowledgment:
             connection.second_acked = max(connection.second_acked, position)
         elif position <= connection.received_up_to + self.messaging.config.limits.window_messages:
             connection.want(position)
-            self.messaging.soonest_ns = min(self.messaging.soonest_ns, connection.nacked_ns)
+            self.messaging.nack_soon(connection)

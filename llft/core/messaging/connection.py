@@ -257,7 +257,6 @@ class Connection:
         for missing in range(max(first, beyond - 512), beyond):
             if missing not in self.pending and missing not in self.nacks:
                 self.nacks[missing] = 0
-                self.nacked_ns = 0
 
     def _close_gap(self) -> None:
         """Line 28: messages that waited behind a placeholder follow it."""
@@ -371,7 +370,8 @@ class Connection:
             return 0
         position = 0
         while marks and marks[0][0] <= group_watermark:
-            _, position, self.members_timestamp = marks.popleft()
+            _, position, timestamp = marks.popleft()
+            self.members_timestamp = max(self.members_timestamp, timestamp)
         delivered = self.delivered
         while delivered and delivered[0].position <= position:
             delivered.popleft()

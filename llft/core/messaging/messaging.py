@@ -278,8 +278,7 @@ class Messaging:
             ReceivedMessage(position, header.timestamp, connection.in_view, flags, payload, order_end)
         )
         self.notice_connect(connection)
-        if connection.nacks:
-            self.soonest_ns = min(self.soonest_ns, connection.nacked_ns)
+        self.nack_soon(connection)
         self.ack_soon(connection)
 
     def notice_connect(self, connection: Connection) -> None:
@@ -288,6 +287,15 @@ class Messaging:
         if first is not None and first.flags & CONNECT and not connection.fd:
             if connection.connection_id not in self.pending_accept:
                 self.pending_accept.append(connection.connection_id)
+
+    def nack_soon(self, connection: Connection) -> None:
+        """A gap may be no more than reordering: a primary waits a little, a backup longer, for
+        what its primary misses too is sent again to both."""
+        if connection.nacks and connection.nacked_ns == NEVER:
+            wait_ns = self.config.timeouts.nack_interval_ns
+            if self.standing.role in (PRIMARY, RECOVERING):
+                wait_ns //= 4
+            self.arm(connection, "nacked_ns", self.outbox.now_ns + wait_ns)
 
     def ack_soon(self, connection: Connection) -> None:
         due_ns = self.outbox.now_ns + self.config.timeouts.first_ack_delay_ns
@@ -309,7 +317,7 @@ class Messaging:
             return None
         if whole is None and header.fragment_index == header.fragment_count - 1:
             connection.want(position)
-            self.soonest_ns = min(self.soonest_ns, connection.nacked_ns)
+            self.nack_soon(connection)
         return whole
 
     def _is_ordinary(self, connection: Connection, header: Header) -> bool:

@@ -117,9 +117,7 @@ class Cursor:
 
     def _want_more(self, connection: Connection) -> None:
         connection.want(connection.received_up_to + 1)
-        if connection.nacks:
-            connection.nacked_ns = min(connection.nacked_ns, self.messaging.outbox.now_ns)
-            self.messaging.soonest_ns = min(self.messaging.soonest_ns, connection.nacked_ns)
+        self.messaging.nack_soon(connection)
 
     def _order_connection(self, what: int, fd: int, connection_id: ConnectionId) -> bool:
         table = self.messaging.table

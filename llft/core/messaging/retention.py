@@ -111,7 +111,8 @@ class Retention:
             if message is not None:
                 self._pass_on(connection, message, fragments)
             elif position > connection.received_up_to:
-                connection.want(min(position, connection.received_up_to + 1))
+                connection.want(connection.received_up_to + 1)
+                self.messaging.nack_soon(connection)
 
     def _pass_on(self, connection: Connection, message: ReceivedMessage, wanted: tuple[int, ...]) -> None:
         """Retransmit a received message on the intra-group connection, as its sender would."""
