@@ -145,7 +145,8 @@ class Playbook:
         self.asked_count = 0
         self._names: dict[BirthId, str] = {}
         self._answered: Counter[int] = Counter()
-        self._mark = self._record_mark = 0
+        self._mark = 0
+        self.record_count_at_mark = 0
         self._served_ns: dict[str, int] = {}
         self._to_run: list[str] = []
         self._active: list[Rule] = []
@@ -363,7 +364,7 @@ class Playbook:
 
     def mark(self) -> None:
         """Questions about what was sent and recorded are about the time from now on."""
-        self._mark, self._record_mark = len(self.log), len(self.records)
+        self._mark, self.record_count_at_mark = len(self.log), len(self.records)
 
     def sent(self, kind: MessageType, by: str = "", to: str = "") -> list[Datagram]:
         """Since the mark. `to` is the address: a group for a multicast, a replica for a transmission."""
@@ -379,7 +380,7 @@ class Playbook:
         self.asked_count += 1
         found: list[RecordType] = []
         for index, (name, record) in enumerate(self.records):
-            if index >= self._record_mark and isinstance(record, kind) and _is_of(name, by):
+            if index >= self.record_count_at_mark and isinstance(record, kind) and _is_of(name, by):
                 self._answered[index] += 1
                 found.append(record)
         return found
