@@ -13,8 +13,8 @@ A script is a list of commands, each followed by "----" and by what happened:
     partition s1 | s2 c1           nothing passes between the sides; `partition` alone heals
     view                           who believes what
 
-`drop=(...)` lists receivers (s2), paths (s1>c) and message types (NACK). Time passes in `tick`, and in `connect`,
-which takes 40 ms. What happened: messages (each kind once for each path, no Heartbeats), records of the
+`drop=(...)` lists receivers (s2), paths (s1>c) and message types (NACK). Time passes in `tick` and `connect`,
+(40 ms) alone. What happened: messages (each kind once for each path, no Heartbeats), records of the
 journal that concern the group as a whole, results that programs got.
 
     LLFT_REWRITE=1 python -m pytest tests/interaction    writes the golden part anew; read the difference

@@ -387,6 +387,20 @@ class TestAcknowledgments:
             assert play.sent(REQUEST) == []
             play.drop()
 
+    def test_line_74_no_a_backup_asks_for_what_its_primary_misses_too(self) -> None:
+        with Playbook() as play:
+            connected(play)
+            play.act("s", Receive(1, 3), Receive(1, 3))
+            play.mark()
+            with play.dropping(Rule((REQUEST,), position=2), Rule((NACK,), by="s1")):
+                play.act("c", Send(1, b"one"), Send(1, b"two"))
+                play.run(8)
+                assert play.sent(NACK, "s2", "s") != []
+                assert play.sent(REQUEST, "s1") == [], "it has nothing to pass on"
+            play.run(60)
+            for name in ("s1", "s2"):
+                assert play.results(name)[1:] == [b"one", b"two"]
+
 
 class TestGarbageCollection:
     def test_lines_79_to_81_sent_messages_go_when_all_members_of_the_remote_group_have_them(self) -> None:
