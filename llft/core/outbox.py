@@ -7,7 +7,7 @@ from typing import Any
 
 from llft.core.effects import Effect, Multicast, Transmit, WriteRecord
 from llft.core.standing import Standing
-from llft.identifiers import BirthId, GroupId
+from llft.identifiers import BirthId, GroupId, ViewId
 from llft.journal.record import Record, Stamp
 
 
@@ -28,9 +28,13 @@ class Outbox:
 
     def record(self, kind: Callable[..., Record], *fields: Any) -> None:
         """Journal a record of this kind: the stamp is added here."""
+        self.record_of_view(self.standing.view, kind, *fields)
+
+    def record_of_view(self, view: ViewId, kind: Callable[..., Record], *fields: Any) -> None:
+        """The same, of another view than the one that this replica is in by now."""
         if self.journalling:
             standing = self.standing
-            stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, standing.view)
+            stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, view)
             self.effects.append(WriteRecord(kind(stamp, *fields)))
 
     def drain(self) -> list[Effect]:

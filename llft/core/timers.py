@@ -220,9 +220,12 @@ class Timers:
             replica.sockets.forget(connection)
 
     def _is_over(self, connection: Connection) -> bool:
-        """Closed at both ends, everything we sent is with all members of the remote group, and so is the
-        order information that came with what we received: its new primary may have to ask for it."""
-        if not (connection.closed_here and connection.half_closed_there) or connection.sent:
+        """Closed at both ends; all members of our group have what we received; all members of the remote group
+        have what we sent, and the order information that came with what we received: its new
+        primary may have to ask for it."""
+        if not (connection.closed_here and connection.half_closed_there):
+            return False
+        if connection.sent or connection.delivered or connection.marks:
             return False
         held = self.messaging.held_for(connection.remote_group_id)
         if connection.over_at < 0:

@@ -269,7 +269,7 @@ class ViewChange:
         """Once for each view: a semi-passive backup logs the entry long before it may perform it."""
         if view.primary_view_num > self.journalled_view.primary_view_num:
             self.journalled_view = view
-            self.replica.outbox.record(ViewInstalled, number, self.standing.membership)
+            self.replica.outbox.record_of_view(view, ViewInstalled, number, self.standing.membership)
 
     def learn_view_start(self, view_start: int) -> None:
         """At a backup: where the new primary's own part of the order stream begins."""

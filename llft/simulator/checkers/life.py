@@ -68,8 +68,10 @@ class Life:
     def views(self) -> list[ViewId]:
         """The primary views it was a member of, in order, without repetition."""
         views = [] if self.first_view == NO_VIEW else [self.first_view]
-        for record in self.installed:
-            if not views or views[-1] != record.stamp.view:
+        for record in self.milestones:
+            if type(record) is Operated:
+                continue  # a state may be adopted in a view whose beginning it covers
+            if not views or record.stamp.view.primary_view_num > views[-1].primary_view_num:
                 views.append(record.stamp.view)
         return views
 
