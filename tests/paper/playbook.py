@@ -349,16 +349,26 @@ class Playbook:
             if done():
                 return
             if delivering and self.in_flight:
-                self._arrive(self.in_flight.pop(0))
-                continue
-            deadline_ns, name = self._next_deadline()
-            if deadline_ns > end_ns:
+                self.advance()
+            elif self._next_deadline()[0] <= end_ns:
+                self._meet_deadline()
+            else:
                 self.now_ns = max(self.now_ns, end_ns)
                 return
-            self.now_ns = max(self.now_ns, deadline_ns)
-            self._served_ns[name] = self.now_ns
-            self.step(name, events.DeadlinePassed())
         raise AssertionError("time does not pass")
+
+    def advance(self) -> None:
+        """The next thing happens: a parcel arrives or, if none is in flight, a deadline comes."""
+        if self.in_flight:
+            self._arrive(self.in_flight.pop(0))
+        else:
+            self._meet_deadline()
+
+    def _meet_deadline(self) -> None:
+        deadline_ns, name = self._next_deadline()
+        self.now_ns = max(self.now_ns, deadline_ns)
+        self._served_ns[name] = self.now_ns
+        self.step(name, events.DeadlinePassed())
 
     # -- asking ------------------------------------------------------------------------------------
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from llft.config import Timeouts
-from llft.core.determinizer.operations import RESET, Receive, Send
+from llft.core.determinizer.operations import RESET, ReadClock, Receive, Send
 from llft.core.events import MessageReceived, SwitchRequested
 from llft.journal.record import ConnectionEnded, Delivered, RoleChanged, Suspected, ViewInstalled
 from llft.wire.messages import UNSETTLED, MessageType
@@ -255,6 +257,22 @@ class TestRecovery:
             assert play.results("c1")[1:] == [3, b"one", b"two"]
             play.drop()
 
+    def test_line_35_order_information_of_the_new_view_may_come_before_its_heartbeat(self) -> None:
+        """Reflected by the client, it is of the new view: it does not lie beyond the synchrony point."""
+        with Playbook() as play:
+            connected(play, servers=3)
+            play.mark()
+            play.crash("s1")
+            play.until(lambda: play["s2"].role == "recovering")
+            assert suspects(play, "s2") == ["s1"]
+            play.act("s", Receive(1, 9), Send(1, b"reply"))
+            with play.dropping(Rule((HEARTBEAT, KEEP_ALIVE), by="s2", to="s3")):
+                play.act("c", Send(1, b"one"), Receive(1, 9), Send(1, b"two"))
+                play.run(10)
+                assert play.results("s3")[1:] == [b"one", 5]
+            play.run(30)
+            assert roles(play) == {"s2": "primary", "s3": "backup"}
+
     def test_line_31_what_another_member_knows_is_retrieved(self) -> None:
         """D-28: s3 has order information that s2 has not, and no remote group holds it any more."""
         with Playbook() as play:
@@ -290,6 +308,50 @@ class TestRecovery:
             assert play.results("s2")[1:] == [b"one"]
             assert play.members("s2") == ["s2", "s3"]
             play.drop()
+
+
+@pytest.mark.parametrize(
+    ("crashed", "replicas"),
+    [(["s1"], 2), (["c1"], 2), (["s1", "c1"], 2), (["s1"], 3), (["s1", "s2"], 3), (["s1", "c1"], 3)],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else str(value),
+)
+def test_a_crash_at_every_moment_of_an_exchange_loses_nothing(crashed: list[str], replicas: int) -> None:
+    """No datagram is lost here. So nobody but the crashed may go, no connection be reset, no message
+    be read twice or never, and nobody has to wait for the bound of a recovery (D-07)."""
+    for moment in range(40):
+        with Playbook() as play:
+            connected(play, clients=replicas, servers=replicas)
+            exchange(play, first=1, count=2)
+            for _ in range(moment):
+                play.advance()
+            for name in crashed:
+                play.crash(name)
+            play.mark()
+            play.run(100)
+            left = [one.stamp.birth_id for one in play.recorded(RoleChanged) if one.role == "left"]
+            assert [play.name_of(birth_id) for birth_id in left] == [], f"left, moment {moment}"
+            assert play.recorded(ConnectionEnded) == [], f"moment {moment}"
+            assert play.recorded(Suspected) != []
+            assert list(roles(play).values()).count("primary") == 1, f"moment {moment}"
+            exchange(play, first=3, count=1)
+            play.run(60)
+            check_exchange(play, count=3)
+
+
+def exchange(play: Playbook, *, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        play.act("s", Receive(1, 9), ReadClock(), Send(1, b"reply %d" % number))
+        play.act("c", Send(1, b"request"), Receive(1, 9))
+
+
+def check_exchange(play: Playbook, *, count: int) -> None:
+    for name in play.group("c"):
+        expected = [item for number in range(1, count + 1) for item in (7, b"reply %d" % number)]
+        assert play.results(name)[1:] == expected
+    servers = play.group("s")
+    assert play.results(servers[0])[1::3] == [b"request"] * count
+    for name in servers:
+        assert play.results(name) == play.results(servers[0]), "clock readings, too"
 
 
 class TestRemoteGroup:
