@@ -201,7 +201,7 @@ class Timers:
                 self.replica.retention.send_nacks(connection)
             if primary and not connection.reset_reason:
                 self._process_as_primary(connection, now_ns)
-            elif primary and connection.closed_here:
+            elif primary and self._is_over(connection):
                 self.replica.sockets.forget(connection)
                 continue
             self._rearm(connection, primary=primary)
@@ -223,9 +223,11 @@ class Timers:
         """Closed at both ends; all members of our group have what we received; all members of the remote group
         have what we sent, and the order information that came with what we received: its new
         primary may have to ask for it."""
-        if not (connection.closed_here and connection.half_closed_there):
+        if not connection.closed_here or connection.delivered or connection.marks:
             return False
-        if connection.sent or connection.delivered or connection.marks:
+        if connection.reset_reason:
+            return True
+        if connection.sent or not connection.half_closed_there:
             return False
         held = self.messaging.held_for(connection.remote_group_id)
         if connection.over_at < 0:

@@ -36,6 +36,8 @@ class ViewChange:
         self.standing = replica.standing
         self.messaging = replica.messaging
         self.recovery: Recovery | None = None
+        self.messaging.on_unagreed_view = self.object_to_view
+        self.messaging.on_lost_messages = self.give_up_connection
         self.journalled_view: ViewId = NO_VIEW
         self.unsettled_ns = NEVER
         """When to ask again the groups whose connections are not settled in this view."""
@@ -125,8 +127,28 @@ class ViewChange:
         recovery = self.recovery
         if recovery is not None:
             recovery.on_answer(connection.connection_id, body)
+        elif not body.definite and connection.settled:
+            connection.settled = bool(connection.reset_reason)
+            self.ask_unsettled()
         elif body.definite and not connection.settled:
             self.settle_connection(connection, body)
+
+    def give_up_connection(self, connection: Connection) -> None:
+        """The remote group's surviving branch lacks messages that we were told all its members had."""
+        if self.standing.role == PRIMARY and connection.settled:
+            self.replica.reset_connection(connection, "lost: a pruned branch of the remote group had more")
+
+    def object_to_view(self, connection: Connection, header: Header) -> None:
+        """After a partition: the remote group speaks to us in a view that has agreed with another primary
+        of our group, not with us. It must ask us first, so we answer as if it had, indefinitely."""
+        body = NewPrimaryViewAckBody(
+            header.source_view,
+            False,
+            self._received_view(connection),
+            connection.received_up_to,
+            connection.generated,
+        )
+        self.replica.send_answer(connection, body)
 
     def _adopt_answering_view(self, connection: Connection, header: Header) -> None:
         if self.standing.role == PRIMARY:

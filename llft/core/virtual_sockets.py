@@ -266,12 +266,11 @@ class VirtualSockets:
             self.messaging.forget(connection)
 
     def _break(self, connection: Connection, reason: str) -> None:
+        """What was delivered before stays: backups may still have to deliver it too."""
         connection.reset_reason = reason
         connection.sent.clear()
         connection.sent_bytes = 0
         connection.received.clear()
-        connection.delivered.clear()
-        connection.marks.clear()
         connection.discard_after_gap()
         for timer in ("ack_due_ns", "retransmit_ns", "nacked_ns", "keep_alive_ns"):
             setattr(connection, timer, NEVER)

@@ -49,6 +49,7 @@ class Connection:
     __slots__ = (
         "ack_due_ns",
         "acked",
+        "acked_in_view",
         "birth_order_end",
         "closed_here",
         "connection_id",
@@ -122,6 +123,8 @@ class Connection:
         self.ordered_sends = 0
         self.transmitted = 0
         self.acked = 0
+        self.acked_in_view = 0
+        """The highest ack that came in the view accepted now."""
         self.first_acks_heard = 0
         self.out_base = 0
         self.out_view_num = view.primary_view_num
@@ -212,6 +215,11 @@ class Connection:
         self.out_view_num = view.primary_view_num
         self.out_bases = {view.primary_view_num: 0}
         self.out_prefix = b""
+
+    @property
+    def collected_up_to(self) -> int:
+        """Messages up to this position are not here any more."""
+        return self.sent[0].position - 1 if self.sent else self.generated
 
     def begin_view(self, view: ViewId, base: int) -> None:
         """Line 33: numbers restart in the new primary view, after `base` messages."""

@@ -122,9 +122,11 @@ class ReferenceLane:
         if connection.ack_due_ns > now_ns + self.ack_delay_ns:
             connection.ack_due_ns = now_ns + self.ack_delay_ns
         acked = connection.out_base + ack
-        if ack and acked > connection.acked:
-            connection.acked = acked
-            connection.first_acks_heard = 0
+        if acked > connection.acked_in_view:
+            connection.acked_in_view = acked
+            if acked > connection.acked:
+                connection.acked = acked
+                connection.first_acks_heard = 0
         if back > connection.remote_watermark:
             connection.remote_watermark = back
             connection.collect_sent(back)
@@ -193,7 +195,7 @@ class ReferenceLane:
                 _pack_dynamic(
                     message.flags, 0, 0, 1, len(order_bytes), len(reflected),
                     message.position - connection.out_base,
-                    connection.in_view.primary_view_num,
+                    connection.in_view.primary_view_num if connection.in_base >= 0 else 0,
                     acknowledged(connection),
                     len(payload),
                     connection.members_timestamp, message.timestamp,

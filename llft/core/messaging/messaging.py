@@ -14,6 +14,8 @@ retransmission and Nacks in `retention`, the fault-free path in `lane`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llft.config import GroupConfig
 from llft.core.messaging.connection import CONNECT, Connection, ReceivedMessage, SentMessage
 from llft.core.messaging.connection_table import ConnectionTable
@@ -30,7 +32,7 @@ from llft.journal.record import Collected
 from llft.wire.codec import encode, encode_body
 from llft.wire.fragment import Reassembly, slices
 from llft.wire.header import DYNAMIC_BYTES, PREFIX_BYTES
-from llft.wire.messages import Body, Header, Message, MessageFlag, MessageType
+from llft.wire.messages import UNSETTLED, Body, Header, Message, MessageFlag, MessageType
 
 _HEADER_BYTES = PREFIX_BYTES + DYNAMIC_BYTES
 
@@ -58,6 +60,10 @@ class Messaging:
         """Something is held back until a backup reports its watermark."""
         self.recoverable_view: ViewId = NO_VIEW
         """While recovering: the old view, whose reflected order information is still wanted."""
+        self.on_unagreed_view: Callable[[Connection, Header], None] = lambda connection, header: None
+        """Told of messages of a newer view of the remote group that has not asked us about its past."""
+        self.on_lost_messages: Callable[[Connection], None] = lambda connection: None
+        """Told when a view of the remote group has not got what a branch of it, pruned since, had."""
         self.soonest_ns = NEVER
         self.dropped = 0
         limits = config.limits
@@ -171,7 +177,7 @@ class Messaging:
             self.held_for(connection.remote_group_id).view,
             connection.out_base,
             standing.view_start,
-            ack_view_num=connection.in_view.primary_view_num,
+            ack_view_num=connection.in_view.primary_view_num if connection.in_base >= 0 else 0,
             ack=acknowledged(connection),
             back=connection.members_timestamp,
             timestamp=self.lane.clock.value,
@@ -342,7 +348,10 @@ class Messaging:
                 connection.in_base = header.view_base
             self.held_for(connection.remote_group_id).adopt_view(view, header.view_start)
             return True
-        if not view.supersedes(connection.in_view) or self.standing.role == PRIMARY:
+        if not view.supersedes(connection.in_view):
+            return False
+        if self.standing.role == PRIMARY:
+            self.on_unagreed_view(connection, header)
             return False
         if header.message_type > MessageType.REPLY:
             return False
@@ -360,6 +369,7 @@ class Messaging:
         """Lines 39-40: expect messages of this view, whatever their numbers."""
         connection.in_view = header.source_view
         connection.in_base = header.view_base if _names_base(header) else -1
+        connection.acked_in_view = 0
         self.held_for(connection.remote_group_id).adopt_view(header.source_view, header.view_start)
         self.uncache(connection)
 
@@ -370,11 +380,8 @@ class Messaging:
         header = message.header
         connection.heard_ns = self.outbox.now_ns
         base = connection.out_bases.get(header.ack_view_num)
-        if base is not None and header.ack and header.message_type != MessageType.SECOND_ACK:
-            acked = base + header.ack
-            if acked > connection.acked:
-                connection.acked = acked
-                connection.first_acks_heard = 0
+        if base is not None and header.message_type != MessageType.SECOND_ACK:
+            self._on_ack(connection, header, base + header.ack)
         if header.back > connection.remote_watermark:
             connection.remote_watermark = header.back
             connection.collect_sent(header.back)
@@ -387,6 +394,14 @@ class Messaging:
             held.committed = max(held.committed, header.order_committed)
         if message.reflected_bytes:
             self._on_reflection(header.dest_view, message.reflected_start, message.reflected_bytes)
+
+    def _on_ack(self, connection: Connection, header: Header, acked: int) -> None:
+        connection.acked_in_view = max(connection.acked_in_view, acked)
+        if acked > connection.acked:
+            connection.acked = acked
+            connection.first_acks_heard = 0
+        if connection.acked_in_view < connection.collected_up_to and header.view_start != UNSETTLED:
+            self.on_lost_messages(connection)
 
     def _on_reflection(self, believed: ViewId, start: int, data: bytes) -> None:
         """Our own order information, as the remote group got it in the view it believes in."""
@@ -403,10 +418,10 @@ class Messaging:
 
     def apply_group_watermark(self, watermark: int) -> None:
         """Lines 82-84 for all connections, and the order stream below it."""
-        if watermark <= self.lane.group_watermark:
-            return
-        self.lane.group_watermark = watermark
-        self.lane.orders.discard(watermark)
+        if watermark > self.lane.group_watermark:
+            self.lane.group_watermark = watermark
+            self.lane.orders.discard(watermark)
+        watermark = self.lane.group_watermark
         for connection in self.table:
             timestamp = connection.collect_delivered(watermark)
             if timestamp:
