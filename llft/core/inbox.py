@@ -18,7 +18,7 @@ from llft.identifiers import Role, ViewId
 from llft.journal.record import Superseded
 from llft.wire.codec import decode, decode_body
 from llft.wire.fragment import Reassembly
-from llft.wire.messages import Body, Header, Message, MessageFlag, MessageType
+from llft.wire.messages import Header, Message, MessageFlag, MessageType
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -180,8 +180,8 @@ class Inbox:
         elif header.message_type == MessageType.SECOND_ACK:
             self.replica.acknowledgment.on_second_ack(connection, header)
         elif header.message_type == MessageType.NACK and self.standing.role in (PRIMARY, RECOVERING):
-            body: Body = decode_body(MessageType.NACK, message.payload)
-            self.replica.retention.on_remote_nack(connection, body)  # type: ignore[arg-type]
+            body: Any = decode_body(MessageType.NACK, message.payload)
+            self.replica.retention.on_remote_nack(connection, header, body)
 
     def _on_unknown_connection(self, header: Header) -> None:
         """Over here, or (for a connection of our own) given up with an old primary: say so."""

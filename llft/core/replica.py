@@ -18,6 +18,7 @@ from zlib import crc32
 from llft.config import GroupConfig, PartitionPolicy, Replication
 from llft.core import events
 from llft.core.determinizer.determinizer import Determinizer
+from llft.core.determinizer.engine import MAIN_THREAD
 from llft.core.effects import (
     CaptureState,
     Effect,
@@ -28,7 +29,6 @@ from llft.core.effects import (
     StartThread,
     Stop,
 )
-from llft.core.determinizer.engine import MAIN_THREAD
 from llft.core.inbox import Inbox
 from llft.core.intra_group import IntraGroup
 from llft.core.membership.backup_change import Commit, Joining
@@ -178,7 +178,7 @@ class Replica:
         encoder = self.messaging.lane.encoder
         if encoder is not None:
             return encoder.count
-        if self.config.replication is Replication.SEMI_PASSIVE and self.cursor is not None:
+        if self.cursor is not None and self._logs_only():
             return self.cursor.passed_count
         return self.followed_base + self.determinizer.consumed_count
 

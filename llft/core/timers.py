@@ -220,8 +220,8 @@ class Timers:
             replica.sockets.forget(connection)
 
     def _is_over(self, connection: Connection) -> bool:
-        """Closed at both ends; all members of our group have what we received; all members of the remote group
-        have what we sent, and the order information that came with what we received: its new
+        """Closed at both ends; all members of our group have what we received; all members of the remote
+        group have what we sent, and the order information that came with what we received: its new
         primary may have to ask for it."""
         if not connection.closed_here or connection.delivered or connection.marks:
             return False

@@ -114,24 +114,20 @@ class ViewChange:
         """Lines 30-31."""
         if body.view != self.standing.view or self.standing.role not in (PRIMARY, RECOVERING):
             return
-        if header.source_view != connection.in_view:
-            if not header.source_view.supersedes(connection.in_view):
-                return
-            if not body.definite:
-                pass  # that group recovers too: what it sent in its old view may still be needed
-            else:
-                self._adopt_answering_view(connection, header)
-        if body.definite and body.last_sent > connection.received_up_to:
+        newer = header.source_view != connection.in_view
+        if newer and not header.source_view.supersedes(connection.in_view):
+            return
+        if body.definite and body.last_sent > connection.received_up_to and not newer:
             connection.want(body.last_sent)
             self.messaging.nack_soon(connection)
         recovery = self.recovery
         if recovery is not None:
-            recovery.on_answer(connection.connection_id, body)
+            recovery.on_answer(connection.connection_id, header, body)
         elif not body.definite and connection.settled:
             connection.settled = bool(connection.reset_reason)
             self.ask_unsettled()
         elif body.definite and not connection.settled:
-            self.settle_connection(connection, body)
+            self.settle_connection(connection, header, body)
 
     def give_up_connection(self, connection: Connection) -> None:
         """The remote group's surviving branch lacks messages that we were told all its members had."""
@@ -149,14 +145,6 @@ class ViewChange:
             connection.generated,
         )
         self.replica.send_answer(connection, body)
-
-    def _adopt_answering_view(self, connection: Connection, header: Header) -> None:
-        if self.standing.role == PRIMARY:
-            self._flush_undelivered(connection)
-        else:
-            first = connection.ordered_position + 1 + (connection.ordered_partial > 0)
-            self.messaging.discard_from(connection, first)
-        self.messaging.adopt_remote_view(connection, header)
 
     def _flush_undelivered(self, connection: Connection) -> None:
         """Line 38, as the paper's text has it: all that came after the last message delivered. The new
@@ -236,14 +224,24 @@ class ViewChange:
             if connection.reset_reason:
                 connection.settled = True
             elif answer is not None:
-                self.settle_connection(connection, answer)
+                self.settle_connection(connection, *answer)
             elif connection.connection_id in recovery.gone:
                 self.end_connection(connection)
         self.ask_unsettled()
         self.replica.determinizer.poke(self.replica.now_ns)
 
-    def settle_connection(self, connection: Connection, answer: NewPrimaryViewAckBody) -> None:
-        """Does the remote group know more of our past than we do? Then the connection is reset (D-07)."""
+    def settle_connection(
+        self, connection: Connection, header: Header, answer: NewPrimaryViewAckBody
+    ) -> None:
+        """Does the remote group know more of our past than we do? Then the connection is reset (D-07). If it
+        has a new view itself, that is accepted now: everything of its old one has been performed."""
+        if header.source_view != connection.in_view:
+            if connection.in_view.supersedes(header.source_view):
+                return
+            self._flush_undelivered(connection)
+            self.messaging.adopt_remote_view(connection, header)
+            connection.want(answer.last_sent)
+            self.messaging.nack_soon(connection)
         connection.settled = True
         known = connection.generated_before_successor(answer.received_view)
         if answer.received_up_to and (known is None or answer.received_up_to > known):

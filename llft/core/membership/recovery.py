@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from llft.identifiers import BirthId, ConnectionId, GroupId, ViewId
 from llft.instant import NEVER
-from llft.wire.messages import UNSETTLED, NewPrimaryViewAckBody, OrderRange
+from llft.wire.messages import UNSETTLED, Header, NewPrimaryViewAckBody, OrderRange
 
 COLLECTING = "collecting"
 PERFORMING = "performing"
@@ -31,13 +31,13 @@ class Recovery:
         self.started_ns = started_ns
         self.awaited: dict[ConnectionId, GroupId] = dict(connections)
         self.order_ends = dict(order_ends)
-        self.answers: dict[ConnectionId, NewPrimaryViewAckBody] = {}
+        self.answers: dict[ConnectionId, tuple[Header, NewPrimaryViewAckBody]] = {}
         self.gone: list[ConnectionId] = []
         self.pieces: list[OrderRange] = []
         self.ask_ns = started_ns
         self.bound_ns = NEVER
 
-    def on_answer(self, connection_id: ConnectionId, body: NewPrimaryViewAckBody) -> None:
+    def on_answer(self, connection_id: ConnectionId, header: Header, body: NewPrimaryViewAckBody) -> None:
         """Line 31: order information held at a remote group. One connection answers for all
         connections with that group, because what is held is held per group."""
         group_id = self.awaited.pop(connection_id, None)
@@ -45,7 +45,7 @@ class Recovery:
             for other in [c for c, g in self.awaited.items() if g == group_id]:
                 del self.awaited[other]
         if body.definite:
-            self.answers[connection_id] = body
+            self.answers[connection_id] = (header, body)
         self.pieces.extend(piece for piece in body.held if piece not in self.pieces)
 
     def on_gone(self, connection_id: ConnectionId) -> None:

@@ -330,6 +330,7 @@ class Messaging:
         return (
             header.source_view == connection.in_view
             and header.dest_view == self.standing.view
+            and self.standing.view_start != UNSETTLED
             and header.view_base == connection.in_base
             and connection.fd != 0
         )
@@ -404,11 +405,12 @@ class Messaging:
             self.on_lost_messages(connection)
 
     def _on_reflection(self, believed: ViewId, start: int, data: bytes) -> None:
-        """Our own order information, as the remote group got it in the view it believes in."""
+        """Our own order information, as the remote group got it in the view it believes in. A backup that
+        does not know yet where the view begins waits: it may hold bytes of the old view beyond that."""
         if self.standing.role == RECOVERING:
             if believed == self.recoverable_view:
                 self.lane.orders.insert(start, data)
-        elif believed == self.standing.view:
+        elif believed == self.standing.view and self.standing.view_start != UNSETTLED:
             if self.standing.role == PRIMARY:
                 self.lane.orders.mark_reflected(start, start + len(data))
             else:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llft.core.messaging.connection import Connection, ReceivedMessage
+from llft.core.messaging.connection import Connection, ReceivedMessage, SentMessage
 from llft.core.messaging.messaging import Messaging
 from llft.core.standing import PRIMARY, RECOVERING
-from llft.identifiers import Role
+from llft.identifiers import Role, ViewId
 from llft.instant import NEVER
 from llft.wire.codec import encode
 from llft.wire.fragment import slices
-from llft.wire.messages import Header, Message, MessageFlag, MessageType, NackBody
+from llft.wire.messages import UNSETTLED, Header, Message, MessageFlag, MessageType, NackBody
 
 _NACKED_AT_ONCE = 64
 _RETRANSMITTED_AT_ONCE = 16
@@ -68,11 +68,11 @@ class Retention:
 
     # -- on receiving a Nack (lines 73-75) ---------------------------------------------------
 
-    def on_remote_nack(self, connection: Connection, body: NackBody) -> None:
+    def on_remote_nack(self, connection: Connection, header: Header, body: NackBody) -> None:
         """The remote group misses messages that our group sent."""
         messaging = self.messaging
-        if messaging.standing.role == RECOVERING:
-            self._repeat_old_view(connection, body)
+        if messaging.standing.role == RECOVERING or not connection.settled:
+            self._repeat_old_view(connection, header.dest_view, body)
             return
         if not messaging.may_transmit(connection):
             return
@@ -85,24 +85,33 @@ class Retention:
             else:
                 messaging.transmit(connection, message)
 
-    def _repeat_old_view(self, connection: Connection, body: NackBody) -> None:
-        """While recovering: a remote group that recovers too may need what the old primary sent to
-        it, and this replica has generated it. It goes out in the old view's name and numbers."""
+    def _repeat_old_view(self, connection: Connection, view: ViewId, body: NackBody) -> None:
+        """A remote group that recovers as we do, or did, may need what our old primary sent to it, and this
+        replica has generated it. It goes out in the name and numbers of the view that they believe in."""
+        limit = connection.generated_before_successor(view)
+        base = connection.out_bases.get(view.primary_view_num)
+        if limit is None or base is None:
+            return
         for position, fragments in body.positions:
             message = connection.find_sent(position)
-            if message is None or position <= connection.out_base:
+            if message is not None and base < position <= limit:
+                self._send_in_name_of(view, base, connection, message, fragments)
+
+    def _send_in_name_of(
+        self, view: ViewId, base: int, connection: Connection, message: SentMessage, wanted: tuple[int, ...]
+    ) -> None:
+        parts = slices(message.payload, self.messaging.fragment_room)
+        for index, part in enumerate(parts):
+            if wanted and index not in wanted:
                 continue
-            parts = slices(message.payload, self.messaging.fragment_room)
-            for index, part in enumerate(parts):
-                if fragments and index not in fragments:
-                    continue
-                header = self.messaging.header(connection, self.messaging.application_type(connection))
-                header.source_view = connection.generated_at[-1][0]
-                header.flags = MessageFlag(message.flags)
-                header.fragment_index, header.fragment_count = index, len(parts)
-                header.msg_seq_num = position - connection.out_base
-                header.timestamp = message.timestamp
-                self.messaging.send(connection, header, part, carry=False)
+            header = self.messaging.header(connection, self.messaging.application_type(connection))
+            header.source_view, header.view_base = view, base
+            header.view_start = UNSETTLED
+            header.flags = MessageFlag(message.flags)
+            header.fragment_index, header.fragment_count = index, len(parts)
+            header.msg_seq_num = message.position - base
+            header.timestamp = message.timestamp
+            self.messaging.send(connection, header, part, carry=False)
 
     def on_local_nack(self, connection: Connection, body: NackBody) -> None:
         """A backup misses messages that the remote group sent and its primary received."""
