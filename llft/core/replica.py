@@ -63,6 +63,9 @@ from llft.wire.messages import (
 from llft.wire.order import PRIMARY_VIEW, SEND, TIME, Entry, OrderContext, OrderEncoder, describe
 
 
+_OF_THE_APPLICATION = (events.OperationInvoked, events.ThreadEnded)
+
+
 class RandomSource(Protocol):
     def randbytes(self, n: int, /) -> bytes: ...
 
@@ -143,8 +146,9 @@ class Replica:
         self.outbox.now_ns = now_ns
         self.timers.notice_pause(now_ns)
         try:
-            self._handlers[type(event)](event)
-            self._settle()
+            kind = type(event)
+            self._handlers[kind](event)
+            self._settle(from_outside=kind not in _OF_THE_APPLICATION)
         except DivergenceError as error:
             self.reset_and_rejoin(f"diverged: {error}")
         return self.outbox.drain()
@@ -203,18 +207,22 @@ class Replica:
 
     # -- after every event -----------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Let everything go as far as it can, then hand completions to the shell."""
+    def _settle(self, *, from_outside: bool) -> None:
+        """Let everything go as far as it can, then hand completions to the shell. What the application
+        did itself brings no news from outside."""
         standing = self.standing
-        if self.cursor is not None and not self.live:
-            self.follow_log()
+        if self.live:
+            held = self._must_hold()
+            if from_outside or held != self.determinizer.held:
+                self.determinizer.held = held
+                if not held:
+                    self.determinizer.poke(self.now_ns)
+            self._serve_waiting()
+        elif self.cursor is not None:
+            if from_outside:
+                self.follow_log()
             if self.view_change.recovery is not None:
                 self.view_change.progress()
-        if self.live:
-            self.determinizer.held = self._must_hold()
-            if not self.determinizer.held:
-                self.determinizer.poke(self.now_ns)
-            self._serve_waiting()
         if self.answer_wanted and standing.role == BACKUP:
             self.answer_wanted = False
             self.intra.send_heartbeat(self.heartbeat_flags())

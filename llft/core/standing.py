@@ -23,8 +23,9 @@ class Standing:
         "change_num",
         "config",
         "group_id",
+        "_membership",
+        "_ranks",
         "has_state",
-        "membership",
         "next_precedence",
         "role",
         "view",
@@ -38,7 +39,8 @@ class Standing:
         self.role = JOINING
         self.view: ViewId = NO_VIEW
         self.view_start = UNSETTLED
-        self.membership: tuple[Member, ...] = ()
+        self._membership: tuple[Member, ...] = ()
+        self._ranks: dict[BirthId, int] = {}
         self.change_num = 0
         self.next_precedence = 1
         self.has_state = False
@@ -53,7 +55,7 @@ class Standing:
 
     @property
     def am_the_only_primary(self) -> bool:
-        return self.role == PRIMARY and len(self.membership) == 1
+        return self.role == PRIMARY and len(self._membership) == 1
 
     @property
     def precedence(self) -> int:
@@ -61,23 +63,30 @@ class Standing:
         return self.precedence_of(self.birth_id)
 
     def precedence_of(self, birth_id: BirthId) -> int:
-        for member in self.membership:
+        for member in self._membership:
             if member.birth_id == birth_id:
                 return member.precedence
         return 0
 
+    @property
+    def membership(self) -> tuple[Member, ...]:
+        """In order of precedence: the primary first."""
+        return self._membership
+
+    @membership.setter
+    def membership(self, membership: tuple[Member, ...]) -> None:
+        self._membership = membership
+        self._ranks = {member.birth_id: index + 1 for index, member in enumerate(membership)}
+
     def rank_of(self, birth_id: BirthId) -> int:
         """1 for the primary, 2, 3, ... for backups in order of precedence; 0 for strangers."""
-        for index, member in enumerate(self.membership):
-            if member.birth_id == birth_id:
-                return index + 1
-        return 0
+        return self._ranks.get(birth_id, 0)
 
     @property
     def rank(self) -> int:
-        return self.rank_of(self.birth_id)
+        return self._ranks.get(self.birth_id, 0)
 
     @property
     def backups(self) -> list[BirthId]:
         """All members but this one, in order of precedence."""
-        return [member.birth_id for member in self.membership if member.birth_id != self.birth_id]
+        return [member.birth_id for member in self._membership if member.birth_id != self.birth_id]

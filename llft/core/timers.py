@@ -54,26 +54,24 @@ class Timers:
             replica.commit.retransmit_ns,
             replica.primary_change.retransmit_ns,
             replica.transfer.retransmit_ns,
-            replica.view_change.next_deadline(),
             self.messaging.soonest_ns,
             replica.determinizer.next_deadline(),
         )
-        if self.standing.role == PRIMARY:
-            deadline = min(deadline, replica.sockets.connect_deadline(), replica.transfer.update_ns)
-            if replica.switching_until_ns:
-                deadline = min(deadline, replica.switching_until_ns)
-        return min(deadline, self._detection_deadline())
-
-    def _detection_deadline(self) -> int:
-        standing = self.standing
-        detector = self.replica.detector
-        if standing.role == BACKUP:
-            return detector.primary_deadline(standing.view.birth_id, max(standing.rank, 2))
-        if standing.role == PRIMARY and not self.replica.in_minority:
-            return min(
-                (detector.backup_deadline(b, standing.rank_of(b)) for b in standing.backups), default=NEVER
+        role = self.standing.role
+        if role == BACKUP:
+            return min(deadline, self._primary_deadline())
+        if role == PRIMARY:
+            deadline = min(
+                deadline,
+                replica.sockets.connect_deadline(),
+                replica.transfer.update_ns,
+                replica.switching_until_ns or NEVER,
             )
-        return NEVER
+        return min(deadline, replica.view_change.next_deadline())
+
+    def _primary_deadline(self) -> int:
+        standing = self.standing
+        return self.replica.detector.primary_deadline(standing.view.birth_id, max(standing.rank, 2))
 
     def on_deadline(self) -> None:
         replica, now_ns = self.replica, self.replica.now_ns
@@ -89,10 +87,11 @@ class Timers:
             replica.view_change.on_timer(now_ns)
         if now_ns >= replica.intra.heartbeat_ns:
             replica.intra.on_heartbeat_timer()
+            self._detect_faulty_backups(now_ns)
         if now_ns >= replica.intra.order_nack_ns:
             replica.intra.on_order_nack_timer()
-        if now_ns >= self._detection_deadline():
-            self._on_detection_timeout(now_ns)
+        if self.standing.role == BACKUP and now_ns >= self._primary_deadline():
+            replica.primary_change.on_primary_timeout("timeout")
         if self.standing.role == PRIMARY:
             self._primary_housekeeping(now_ns)
         if now_ns >= self.messaging.soonest_ns:
@@ -146,10 +145,10 @@ class Timers:
             replica.update_silence()
             replica.intra.send_heartbeat(MessageFlag.ANSWER_AT_ONCE)
 
-    def _on_detection_timeout(self, now_ns: int) -> None:
+    def _detect_faulty_backups(self, now_ns: int) -> None:
+        """The primary looks at its backups with every beat of its own: that is soon enough."""
         standing, replica = self.standing, self.replica
-        if standing.role == BACKUP:
-            replica.primary_change.on_primary_timeout("timeout")
+        if standing.role != PRIMARY or replica.in_minority:
             return
         for backup in standing.backups:
             if now_ns >= replica.detector.backup_deadline(backup, standing.rank_of(backup)):

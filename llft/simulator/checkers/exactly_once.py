@@ -1,14 +1,15 @@
 """Exactly once: what a group reads from a connection is what the group at the other end wrote.
 
 At every replica of the reader: no byte missing, none twice, none that the surviving branch of the writer did
-not write; and at the end everything has been read, unless the connection was reset. Bytes
-from a pruned branch of the writer are no violation if the reader was told by a reset.
+not write; and at the end everything has been read, unless the connection was reset. Bytes from
+or for a pruned branch are no violation if the connection is excused (`excuses`).
 """
 
 from __future__ import annotations
 
 from llft.identifiers import ConnectionId
 from llft.journal.record import Delivered
+from llft.simulator.checkers.excuses import is_excused
 from llft.simulator.checkers.life import Life
 from llft.simulator.checkers.streams import Direction, Stream, other_end, surviving_streams
 from llft.simulator.checkers.survey import Group, Survey
@@ -58,7 +59,7 @@ def _read(
             text = (
                 f"read bytes with digest {record.digest:#x}, replica {first.stamp.birth_id} {first.digest:#x}"
             )
-        elif not _was_written(stream, record) and not _told(survey, connection):
+        elif not _was_written(stream, record) and not is_excused(survey, connection):
             text = f"read bytes with digest {record.digest:#x} of which group {sender} " + _written(
                 stream, record
             )
@@ -85,11 +86,6 @@ def _written(stream: Stream, record: Delivered) -> str:
     return f"wrote {stream.digests[record.stream_offset]:#x}"
 
 
-def _told(survey: Survey, connection: ConnectionId) -> bool:
-    ends = (connection.client_group_id, connection.server_group_id)
-    return any(survey.groups[end].was_reset(connection) for end in ends if end in survey.groups)
-
-
 def _unread(
     survey: Survey, streams: dict[Direction, Stream], reached: dict[Direction, int]
 ) -> list[Violation]:
@@ -102,7 +98,7 @@ def _unread(
         read = reached.get((connection, sender), 0)
         if reader is None or reader.primary is None or survey.groups[sender].primary is None:
             continue
-        if read < stream.size and not _told(survey, connection):
+        if read < stream.size and not is_excused(survey, connection):
             found.append(
                 Violation(
                     PROPERTY,

@@ -5,6 +5,10 @@ unheard_operations     performed by a primary that died before anybody heard of 
 reset_connections      ended by a reset (D-07); also by reason, as "reset: <reason>"
 indefinite_requests    clients were told "may have happened" (D-20)
 requests_not_done      clients were told "did not happen"
+pruned_connections     opened to a branch that was pruned, and closed before anybody could tell
+pruned_replies         clients keep an answer that only a pruned branch gave
+pruned_requests        performed for a branch of the client that was pruned
+repeated_by_a_branch   two branches of a client sent the same request id, and both were performed
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ from __future__ import annotations
 from collections import Counter
 
 from llft.journal.record import Operated
+from llft.simulator.checkers.excuses import finished_connections
 from llft.simulator.checkers.life import NO_LIMIT, Life
-from llft.simulator.checkers.replies import final_programs
+from llft.simulator.checkers.replies import examine, final_programs
 from llft.simulator.checkers.resets import first_resets
 from llft.simulator.checkers.survey import Group, Survey
 from llft.simulator.workloads.protocol import INDEFINITE_OUTCOME, NOT_DONE_OUTCOME
@@ -32,7 +37,9 @@ def count_losses(survey: Survey) -> dict[str, int]:
         for _, outcome in program.history:
             if isinstance(outcome, str) and outcome in OUTCOME_CATEGORIES:
                 counts[OUTCOME_CATEGORIES[outcome]] += 1
-    return dict(sorted(counts.items()))
+    counts["pruned_connections"] += len(finished_connections(survey))
+    counts += examine(survey).excused
+    return {category: count for category, count in sorted(counts.items()) if count}
 
 
 def _lost_operations(group: Group) -> Counter[str]:

@@ -4,47 +4,83 @@ The programs help (`llft.simulator.workloads`): a server keeps what it answered 
 numbered in the one order in which it performed them; a client keeps the outcome of every request. So:
 the numbers have no holes; each reply is the one that the server's final state says it gave; a request
 without reply that was confirmed was performed; one that was definitely not done was not; none was
-performed twice; and what was performed had been asked. A reply from a pruned branch is
-excused if that connection was reset afterwards.
+performed twice; and what was performed had been asked. What a pruned branch answered or asked is
+a loss instead, if the connection excuses it (`excuses`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
-from llft.simulator.checkers.survey import Group, Survey
+from llft.simulator.checkers.excuses import branch_asked, connection_of, is_excused, was_partitioned
+from llft.simulator.checkers.survey import RESET, Group, Survey
 from llft.simulator.checkers.violation import Violation
 from llft.simulator.workloads.protocol import (
     ACCEPTED_OUTCOME,
     INDEFINITE_OUTCOME,
     NOT_DONE_OUTCOME,
+    OK,
     Reply,
     group_of_request,
 )
 
 PROPERTY = "replies"
 
-Performed = dict[int, tuple[int, Reply]]
-"""By request id: the group id of the server, and what it answered."""
+PRUNED_REPLY = "pruned_replies"
+PRUNED_REQUEST = "pruned_requests"
+REPEATED = "repeated_by_a_branch"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found, and what would have been a violation but for a pruned branch."""
+
+    violations: list[Violation] = field(default_factory=list)
+    excused: Counter[str] = field(default_factory=Counter)
+
+    def accuse(self, text: str) -> None:
+        self.violations.append(Violation(PROPERTY, text))
+
+
+@dataclass(slots=True)
+class _Case:
+    """What the checks of one run share."""
+
+    survey: Survey
+    programs: dict[int, Any]
+    verdict: Verdict = field(default_factory=Verdict)
+    performed: dict[int, dict[int, Reply]] = field(default_factory=dict)
+    """By request id, then by the group id of the server: what it answered. One server, as a rule."""
+    unaccounted: dict[int, set[int]] = field(default_factory=dict)
+    """By server: the numbers of performings that a later one under the same id has hidden."""
+
+    def branch_asked(self, request_id: int, server_id: int) -> bool:
+        client_id = group_of_request(request_id)
+        return branch_asked(self.survey, client_id=client_id, server_id=server_id)
 
 
 def check(survey: Survey) -> list[Violation]:
-    programs = final_programs(survey)
-    performed: Performed = {}
-    found: list[Violation] = []
-    for group_id, program in programs.items():
-        found += _malformed(group_id, program)
+    return examine(survey).violations
+
+
+def examine(survey: Survey) -> Verdict:
+    case = _Case(survey, final_programs(survey))
+    for group_id, program in case.programs.items():
+        if program.malformed:
+            case.verdict.accuse(f"In group {group_id}: {program.malformed[0]}.")
         if hasattr(program, "replies"):
-            found += _numbered(group_id, program)
-            performed.update({key: (group_id, reply) for key, reply in program.replies.items()})
-    for group_id, program in programs.items():
+            _numbered(case, group_id, program)
+    _once(case)
+    for group_id, program in case.programs.items():
         # A server without a primary has nobody to say what it performed; "progress" reports that.
-        if all(server in programs for server in getattr(program, "servers", ())):
-            found += _explained(survey, survey.groups[group_id], program, performed)
-    found += _asked(survey, programs, performed)
+        if all(server in case.programs for server in getattr(program, "servers", ())):
+            _explained(case, survey.groups[group_id], program)
+    _asked(case)
     for group in survey.groups.values():
-        found += _alike(group)
-    return found
+        case.verdict.violations += _alike(group)
+    return case.verdict
 
 
 def final_programs(survey: Survey) -> dict[int, Any]:
@@ -53,79 +89,108 @@ def final_programs(survey: Survey) -> dict[int, Any]:
     return {group_id: primary.program for group_id, primary in primaries.items() if primary is not None}
 
 
-def _malformed(group_id: int, program: Any) -> list[Violation]:
-    return [Violation(PROPERTY, f"In group {group_id}: {text}.") for text in program.malformed[:1]]
+def _numbered(case: _Case, group_id: int, program: Any) -> None:
+    """An id that was performed again hides the number of its first performing."""
+    for request_id, reply in program.replies.items():
+        case.performed.setdefault(request_id, {})[group_id] = reply
+    repeated = [one for one in program.duplicates if not case.branch_asked(one, group_id)]
+    if repeated:
+        case.verdict.accuse(f"Group {group_id} performed request {repeated[0]:#x} twice.")
+        return
+    hidden_count = len(program.duplicates)
+    case.verdict.excused[REPEATED] += hidden_count
+    numbers = [reply.sequence for reply in program.replies.values()]
+    missing = sorted(set(range(1, len(numbers) + hidden_count + 1)) - set(numbers))
+    case.unaccounted[group_id] = set(missing)
+    if len(missing) > hidden_count or len(set(numbers)) < len(numbers):
+        case.verdict.accuse(
+            f"The operations that group {group_id} numbered, {len(numbers)} up to {max(numbers)}, lack "
+            f"{missing} where {hidden_count} repeated ids explain a gap."
+        )
 
 
-def _numbered(group_id: int, program: Any) -> list[Violation]:
-    found = [
-        Violation(PROPERTY, f"Group {group_id} performed request {request_id:#x} twice.")
-        for request_id in program.duplicates[:1]
-    ]
-    numbers = sorted(reply.sequence for reply in program.replies.values())
-    for expected, number in enumerate(numbers, start=1):
-        if number != expected and not found:
-            found.append(
-                Violation(
-                    PROPERTY,
-                    f"The operations that group {group_id} numbered have {number} where {expected} is due.",
-                )
-            )
-    return found
+def _once(case: _Case) -> None:
+    """Two branches of a client may have sent one id to two servers."""
+    for request_id, answers in case.performed.items():
+        if len(answers) == 1:
+            continue
+        if not any(case.branch_asked(request_id, server_id) for server_id in answers):
+            servers = " and ".join(map(str, answers))
+            case.verdict.accuse(f"Request {request_id:#x} was performed by groups {servers}.")
+            return
+        case.verdict.excused[REPEATED] += 1
 
 
-def _explained(survey: Survey, group: Group, program: Any, performed: Performed) -> list[Violation]:
+def _explained(case: _Case, group: Group, program: Any) -> None:
     """The first unexplained outcome of a client."""
     for request_id, outcome in program.history:
-        text = _contradiction(request_id, outcome, performed)
-        if text and not _excused(survey, group, program, request_id):
-            return [Violation(PROPERTY, f"Group {group.group_id}, request {request_id:#x}: {text}.")]
-    return []
+        texts = _contradictions(case, request_id, outcome)
+        if not texts:
+            continue
+        excuse = _excuse(case, group, program, request_id, outcome)
+        if not excuse:
+            case.verdict.accuse(f"Group {group.group_id}, request {request_id:#x}: {texts[0]}.")
+            return
+        case.verdict.excused[excuse] += 1
 
 
-def _contradiction(request_id: int, outcome: Reply | str, performed: Performed) -> str:
-    known = performed.get(request_id)
+def _contradictions(case: _Case, request_id: int, outcome: Reply | str) -> list[str]:
+    """Empty if what some server performed explains the outcome."""
+    answers = case.performed.get(request_id, {})
     if outcome == INDEFINITE_OUTCOME:
-        return ""
+        return []
     if outcome == NOT_DONE_OUTCOME:
         # A middle server numbers and keeps the answer "not done" too.
-        done = known is not None and known[1].status == 0
-        return f"reported as not done, but group {known[0]} performed it" if known and done else ""
-    if known is None:
-        return f"the client has {outcome}, but no server performed it"
-    if outcome != ACCEPTED_OUTCOME and outcome != known[1]:
-        return f"the client has {outcome}, but group {known[0]} answered {known[1]}"
+        done = [server for server, reply in answers.items() if reply.status == OK]
+        return [f"reported as not done, but group {server} performed it" for server in done]
+    if not answers:
+        return [f"the client has {outcome}, but no server performed it"]
+    if outcome == ACCEPTED_OUTCOME or outcome in answers.values():
+        return []
+    return [f"the client has {outcome}, but group {one} answered {reply}" for one, reply in answers.items()]
+
+
+def _excuse(case: _Case, group: Group, program: Any, request_id: int, outcome: Reply | str) -> str:
+    """The category of loss under which a contradiction falls, if any."""
+    survey, answers = case.survey, case.performed.get(request_id, {})
+    connection = connection_of(group, program, request_id)
+    if connection is not None:
+        server = survey.groups.get(connection.server_group_id)
+        told = is_excused(survey, connection) and (was_partitioned(survey) or group.was_reset(connection))
+        if server is not None and server.has_pruned and told:
+            return PRUNED_REPLY
+    elsewhere = [server_id for server_id in answers if case.branch_asked(request_id, server_id)]
+    if outcome == NOT_DONE_OUTCOME:
+        return REPEATED if len(elsewhere) == len(answers) else ""
+    if isinstance(outcome, Reply):
+        hidden = [one for one in elsewhere if outcome.sequence in case.unaccounted.get(one, ())]
+        return REPEATED if hidden else ""
     return ""
 
 
-def _excused(survey: Survey, group: Group, program: Any, request_id: int) -> bool:
-    """Something was pruned at a server, and the connection of this request was reset."""
-    fd = program.descriptors.get(request_id)
-    for life in group.lives:
-        for connection in {r.connection for r in life.sent if r.fd == fd}:
-            server = survey.groups.get(connection.server_group_id)
-            if server is not None and server.has_pruned and group.was_reset(connection):
-                return True
-    return False
-
-
-def _asked(survey: Survey, programs: dict[int, Any], performed: Performed) -> list[Violation]:
+def _asked(case: _Case) -> None:
     """Not asked of groups that may have died out and begun again, or whose asking was pruned."""
+    survey = case.survey
     if not survey.evidence.profile.in_model or not survey.evidence.quiesced:
-        return []
-    asked = {request_id for program in programs.values() for request_id, _ in program.history}
-    for request_id, (server_id, reply) in performed.items():
-        group = survey.groups.get(group_of_request(request_id))
-        if request_id in asked or (group is not None and group.has_pruned and _any_reset(group)):
+        return
+    asked = {request_id for program in case.programs.values() for request_id, _ in program.history}
+    for request_id, answers in case.performed.items():
+        if request_id in asked:
             continue
-        return [
-            Violation(PROPERTY, f"Group {server_id} performed {reply}, which no client knows to have asked.")
-        ]
-    return []
+        for server_id, reply in answers.items():
+            if not _was_pruned(case, request_id, server_id):
+                text = f"Group {server_id} performed {reply}, which no client knows to have asked."
+                case.verdict.accuse(text)
+                return
+            case.verdict.excused[PRUNED_REQUEST] += 1
 
 
-def _any_reset(group: Group) -> bool:
-    return any(record.how == "reset" for life in group.lives for record in life.surviving_ended())
+def _was_pruned(case: _Case, request_id: int, server_id: int) -> bool:
+    """The asking is not of the client's surviving branch, and its connection is excused."""
+    if was_partitioned(case.survey):
+        return case.branch_asked(request_id, server_id)
+    client = case.survey.groups.get(group_of_request(request_id))
+    return client is not None and client.has_pruned and RESET in client.fates.values()
 
 
 def _alike(group: Group) -> list[Violation]:

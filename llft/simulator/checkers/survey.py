@@ -15,13 +15,17 @@ from itertools import pairwise
 
 from llft.config import Replication
 from llft.identifiers import NO_VIEW, BirthId, ConnectionId, ViewId
-from llft.journal.record import Record, RoleChanged
+from llft.journal.record import ConnectionEnded, Record, RoleChanged
 from llft.simulator.checkers.life import NO_LIMIT, Life
 from llft.simulator.evidence import Evidence, ProcessState
 
 JOINING = "joining"
 PRIMARY = "primary"
 BACKUP = "backup"
+
+OPEN = "open"
+CLOSED = "closed"
+RESET = "reset"
 
 
 @dataclass(slots=True)
@@ -35,6 +39,10 @@ class Group:
     starts: dict[ViewId, int] = field(default_factory=dict)
     """The order number at which each view was installed."""
     predecessors: dict[ViewId, ViewId] = field(default_factory=dict)
+    fates: dict[ConnectionId, str] = field(default_factory=dict)
+    """What became of each connection that the surviving branch knew: open, closed or reset."""
+    strayed: set[ConnectionId] = field(default_factory=set)
+    """The connections on which somebody wrote bytes that the surviving branch did not."""
 
     @property
     def living(self) -> list[ProcessState]:
@@ -51,11 +59,7 @@ class Group:
 
     def was_reset(self, connection: ConnectionId) -> bool:
         """Whether the surviving branch of this group knows that the connection was reset."""
-        return any(
-            record.connection == connection and record.how == "reset"
-            for life in self.lives
-            for record in life.surviving_ended()
-        )
+        return self.fates.get(connection) == RESET
 
     @property
     def has_pruned(self) -> bool:
@@ -86,6 +90,7 @@ def survey(evidence: Evidence) -> Survey:
         _trace_branches(group)
         for life in group.lives:
             life.limit = _limit(group, life)
+        _trace_connections(group)
     return Survey(evidence, groups)
 
 
@@ -147,3 +152,24 @@ def _limit(group: Group, life: Life) -> int:
     if index + 1 < len(group.chain):
         limit = min(limit, group.starts.get(group.chain[index + 1], NO_LIMIT))
     return limit
+
+
+def _trace_connections(group: Group) -> None:
+    """Only a primary's word on the end of a connection counts: it is recorded with its order entry, a
+    backup's before. The first word counts: an application that has closed cannot be told more."""
+    ends: dict[ConnectionId, ConnectionEnded] = {}
+    for life in group.lives:
+        for sent in life.sent:
+            if sent.order_seq_num < life.limit:
+                group.fates[sent.connection] = OPEN
+            elif sent.size:
+                group.strayed.add(sent.connection)
+        for delivered in life.surviving_delivered():
+            group.fates[delivered.connection] = OPEN
+        for ended in life.surviving_ended():
+            if ended.stamp.view.birth_id == life.birth_id:
+                first = ends.setdefault(ended.connection, ended)
+                if ended.stamp.time_ns < first.stamp.time_ns:
+                    ends[ended.connection] = ended
+    for connection, ended in ends.items():
+        group.fates[connection] = ended.how

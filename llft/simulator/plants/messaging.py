@@ -11,6 +11,7 @@ from llft.core.messaging.connection_table import FinishedConnections
 from llft.core.messaging.messaging import Messaging
 from llft.core.messaging.retention import Retention
 from llft.core.virtual_sockets import VirtualSockets
+from llft.instant import NEVER
 from llft.simulator.plants.plant import Patch, Plant, does_nothing, returns
 
 
@@ -35,6 +36,13 @@ def _collects_what_is_delivered(original: Any) -> Any:
         return timestamp
 
     return collect_delivered
+
+
+def _gives_up(original: Any) -> Any:
+    def retransmit_unacked(self: Retention, connection: Connection) -> None:
+        connection.retransmit_ns = NEVER
+
+    return retransmit_unacked
 
 
 def _accepts_duplicates(original: Any) -> Any:
@@ -92,7 +100,7 @@ PLANTS = (
     Plant(
         "no-retransmission",
         "a message that is not acknowledged is not sent again",
-        (Patch(Retention, "retransmit_unacked", does_nothing),),
+        (Patch(Retention, "retransmit_unacked", _gives_up),),
     ),
     Plant(
         "nack-unanswered",
