@@ -65,10 +65,10 @@ class ViewChange:
         recovery = self.recovery
         assert recovery is not None
         orders = self.messaging.lane.orders
-        for connection_id in list(recovery.awaited):
+        for connection_id in list(recovery.unanswered):
             connection = self.messaging.table.by_id.get(connection_id)
             if connection is None:
-                del recovery.awaited[connection_id]
+                recovery.on_gone(connection_id)
             else:
                 self._send_new_primary_view(connection)
         wanted = recovery.wanted_of_members(orders.end)
@@ -163,7 +163,6 @@ class ViewChange:
                 orders.insert(start, data)
             orders.forget_early()
             recovery.phase = PERFORMING
-            recovery.ask_ns = NEVER
             recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
             self.replica.follow_log()
         if recovery.phase == PERFORMING and self._performed_everything():

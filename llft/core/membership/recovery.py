@@ -30,6 +30,9 @@ class Recovery:
         self.phase = COLLECTING
         self.started_ns = started_ns
         self.awaited: dict[ConnectionId, GroupId] = dict(connections)
+        """Connections with groups that have not told yet what order information they hold."""
+        self.unanswered: list[ConnectionId] = list(connections)
+        """Connections on which the remote group has not given a definite answer yet."""
         self.order_ends = dict(order_ends)
         self.answers: dict[ConnectionId, tuple[Header, NewPrimaryViewAckBody]] = {}
         self.gone: list[ConnectionId] = []
@@ -45,6 +48,8 @@ class Recovery:
             for other in [c for c, g in self.awaited.items() if g == group_id]:
                 del self.awaited[other]
         if body.definite:
+            if connection_id in self.unanswered:
+                self.unanswered.remove(connection_id)
             self.answers[connection_id] = (header, body)
         self.pieces.extend(piece for piece in body.held if piece not in self.pieces)
 
@@ -53,6 +58,8 @@ class Recovery:
         self.awaited.pop(connection_id, None)
         if connection_id not in self.gone:
             self.gone.append(connection_id)
+        if connection_id in self.unanswered:
+            self.unanswered.remove(connection_id)
 
     def member_gone(self, birth_id: BirthId) -> None:
         self.order_ends.pop(birth_id, None)

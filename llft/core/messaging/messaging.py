@@ -42,6 +42,11 @@ def _names_base(header: Header) -> bool:
     return header.message_type <= MessageType.REPLY and not header.flags & MessageFlag.PASSED_ON
 
 
+def fragment_key(connection: Connection, position: int) -> tuple[ConnectionId, ViewId, int]:
+    """Fragments add up only within a view: a new primary may send another message at that position."""
+    return connection.connection_id, connection.in_view, position
+
+
 class Messaging:
     def __init__(self, config: GroupConfig, standing: Standing, outbox: Outbox) -> None:
         self.config = config
@@ -315,7 +320,7 @@ class Messaging:
         position = header.view_base + header.msg_seq_num
         if position <= connection.received_up_to:
             return b""
-        key = (connection.connection_id, position)
+        key = fragment_key(connection, position)
         try:
             whole = self.reassembly.add(key, header.fragment_index, header.fragment_count, message.payload)
         except PeerError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llft.core.messaging.connection import Connection, ReceivedMessage, SentMessage
-from llft.core.messaging.messaging import Messaging
+from llft.core.messaging.messaging import Messaging, fragment_key
 from llft.core.standing import PRIMARY, RECOVERING
 from llft.identifiers import Role, ViewId
 from llft.instant import NEVER
@@ -54,7 +54,7 @@ class Retention:
         if not connection.nacks:
             return
         positions = tuple(
-            (position, messaging.reassembly.missing((connection.connection_id, position)))
+            (position, messaging.reassembly.missing(fragment_key(connection, position)))
             for position in sorted(connection.nacks)[:_NACKED_AT_ONCE]
         )
         client, server, number = connection.connection_id
