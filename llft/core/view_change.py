@@ -13,7 +13,7 @@ from llft.core.membership.recovery import COLLECTING, PERFORMING, Recovery
 from llft.core.membership.transitions import check_transition
 from llft.core.messaging.connection import Connection
 from llft.core.standing import PRIMARY, RECOVERING
-from llft.identifiers import NO_VIEW, BirthId, ViewId
+from llft.identifiers import NO_VIEW, BirthId, Role, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Latency, RoleChanged, ViewInstalled
 from llft.wire.messages import (
@@ -309,8 +309,9 @@ class ViewChange:
         if standing.role not in (PRIMARY, RECOVERING):
             return
         if connection is None:
-            self._answer_unknown(header)
-            return
+            connection = self._unknown_connection(header)
+            if connection is None:
+                return
         if connection.in_view != NO_VIEW and connection.in_view.supersedes(header.source_view):
             return
         definite = standing.role == PRIMARY
@@ -337,7 +338,12 @@ class ViewChange:
             return connection.received[-1].view
         return connection.delivered_view
 
-    def _answer_unknown(self, header: Header) -> None:
-        """The connection is over here, or was never known: there is nothing to recover from us."""
+    def _unknown_connection(self, header: Header) -> Connection | None:
+        """A client group's CONNECT may not have come yet: then we know nothing of the connection. Otherwise it is
+        over here, and there is nothing to recover from us."""
+        connection_id = self.messaging.identify(header)
+        if header.role == Role.CLIENT and connection_id not in self.messaging.table.finished:
+            return self.messaging.create(connection_id, self.replica.now_ns)
         if self.standing.role == PRIMARY:
             self.messaging.send_reset(header)
+        return None
