@@ -35,7 +35,7 @@ from llft.journal.record import (
 )
 from llft.simulator.checkers import CHECKERS, check_all, losses
 from llft.simulator.evidence import Evidence, ProcessState
-from llft.simulator.faults import CrashPrimary, Partition, PerformedFault
+from llft.simulator.faults import CrashPrimaries, CrashPrimary, Partition, PerformedFault
 from llft.simulator.options import SimulationOptions
 from llft.simulator.profiles import PROFILES
 from llft.simulator.topology import CLIENT, SERVER, GroupSpec, Topology
@@ -49,12 +49,14 @@ from llft.simulator.workloads.protocol import (
 )
 
 A, B, C, D = (BirthId(host_id, 7, host_id * 1000) for host_id in (1, 2, 3, 4))
-K = BirthId(9, 7, 9000)
+K, L = (BirthId(host_id, 7, host_id * 1000) for host_id in (9, 10))
 SERVERS, CLIENTS = 100, 1
 VIEW_1 = ViewId(1, 1, A)
 VIEW_2 = ViewId(2, 2, B)
 CLIENT_VIEW = ViewId(1, 1, K)
+CLIENT_VIEW_2 = ViewId(2, 2, L)
 LINK = ConnectionId(CLIENTS, SERVERS, 1)
+SIDE_LINK = ConnectionId(CLIENTS, SERVERS, 2)
 CONNECT_FLAG = 1
 REQUESTS = (b"first request", b"second")
 REPLIES = (b"first reply", b"second reply")
@@ -75,7 +77,7 @@ class Story:
 
     def stamp(self, birth_id: BirthId, view: ViewId) -> Stamp:
         self.time_ns += 1000
-        return Stamp(self.time_ns, CLIENTS if birth_id == K else SERVERS, birth_id, view)
+        return Stamp(self.time_ns, CLIENTS if birth_id in (K, L) else SERVERS, birth_id, view)
 
     def operate(self, birth_id: BirthId, view: ViewId, number: int, entry: str = "") -> None:
         self.records.append(Operated(self.stamp(birth_id, view), number, entry or f"entry {number}"))
@@ -94,6 +96,10 @@ class Story:
             simulated_ns=self.time_ns,
             quiesced=self.quiesced,
         )
+
+    def end(self, birth_id: BirthId, view: ViewId, how: str, link: ConnectionId | None = None) -> None:
+        stamp = self.stamp(birth_id, view)
+        self.records.append(ConnectionEnded(stamp, link or LINK, how, "superseded" if how == "reset" else ""))
 
     def change(self, wanted: Callable[[Any], bool], **fields: Any) -> None:
         """Changes the one record, or all records, that are wanted."""
@@ -126,15 +132,30 @@ REPLY_DIGESTS = digests(REPLIES)
 
 
 def send(
-    story: Story, birth_id: BirthId, view: ViewId, position: int, size: int, digest: int, number: int
+    story: Story,
+    birth_id: BirthId,
+    view: ViewId,
+    position: int,
+    size: int,
+    digest: int,
+    number: int,
+    link: ConnectionId = LINK,
 ) -> None:
+    """The descriptor of a connection is its number."""
     story.operate(birth_id, view, number)
     stamp = story.stamp(birth_id, view)
-    story.records.append(Sent(stamp, LINK, 1, position, 10 + number, size, digest, number))
+    fd = link.conn_seq_num
+    story.records.append(Sent(stamp, link, fd, position, 10 + number, size, digest, number))
 
 
 def read(
-    story: Story, birth_id: BirthId, view: ViewId, payloads: tuple[bytes, ...], number: int, cut: int = 0
+    story: Story,
+    birth_id: BirthId,
+    view: ViewId,
+    payloads: tuple[bytes, ...],
+    number: int,
+    cut: int = 0,
+    link: ConnectionId = LINK,
 ) -> None:
     """Reads the last of these payloads, in two parts if cut; the second is performed as `number` + 1."""
     before, last = sum(map(len, payloads[:-1])), payloads[-1]
@@ -142,7 +163,7 @@ def read(
     for part in filter(None, (last[:cut], last[cut:])):
         before, digest = before + len(part), crc32(part, digest)
         stamp = story.stamp(birth_id, view)
-        story.records.append(Delivered(stamp, LINK, 1, len(part), before, digest))
+        story.records.append(Delivered(stamp, link, link.conn_seq_num, len(part), before, digest))
         story.operate(birth_id, view, number)
         number += 1
 
@@ -479,38 +500,232 @@ def test_a_plant_raises_exactly_its_violation(name: str, plant: Callable[[Story]
 # Side branches, and what the model excuses
 
 
-def partitioned(*, told: bool, heard: bool) -> Story:
+PARTITION = PerformedFault(Partition(1, SERVERS, "primary-with-clients", 50 * MS), 1)
+
+
+def partitioned(*, heard: bool, client: str = "", server: str = "") -> Story:
     """A goes on in view 1 behind a partition, until it learns of view 2. With `heard` its reply
-    reaches the client; with `told` the client's connection is then reset."""
+    reaches the client. `client` and `server`: how the connection ended there, if it did."""
     story = clean()
-    story.faults = [PerformedFault(Partition(1, SERVERS, "primary-with-clients", 50 * MS), 1)]
+    story.faults = [PARTITION]
     send(story, A, VIEW_1, 2, 3, crc32(b"bad", REPLY_DIGESTS[1]), 6)
     story.records.append(Superseded(story.stamp(A, VIEW_1), VIEW_2))
     if heard:
         read_more_than_was_written(story)
-    if told:
-        story.records.append(ConnectionEnded(story.stamp(K, CLIENT_VIEW), LINK, "reset", "superseded"))
+    if client:
+        story.end(K, CLIENT_VIEW, client)
+    if server:
+        story.end(B, VIEW_2, server)
     return story
 
 
 def test_a_pruned_branch_is_a_loss_and_no_violation() -> None:
-    story = partitioned(told=False, heard=False)
+    story = partitioned(heard=False)
     assert found(story) == []
     assert losses(story.evidence()) == {"pruned_operations": 2}
 
 
-def test_a_reply_from_a_pruned_branch_needs_a_reset() -> None:
-    assert found(partitioned(told=False, heard=True)) == ["exactly_once"]
-    story = partitioned(told=True, heard=True)
-    assert found(story) == []
-    assert losses(story.evidence())["reset: superseded"] == 1
+ENDS = (
+    ("reset", "reset", True),
+    ("closed", "reset", True),
+    ("reset", "closed", True),
+    ("", "", False),
+    ("closed", "", False),
+    ("closed", "closed", False),
+    ("", "reset", False),
+)
+"""How the connection ended at the client and at the server, and whether that excuses what was lost."""
 
 
-def test_a_client_may_keep_a_pruned_reply_only_after_a_reset() -> None:
-    for told, expected in ((False, ["replies"]), (True, [])):
-        story = partitioned(told=told, heard=False)
+@pytest.mark.parametrize(("client", "server", "is_excused"), ENDS)
+def test_bytes_from_a_pruned_branch_need_a_reset(client: str, server: str, is_excused: bool) -> None:
+    story = partitioned(heard=True, client=client, server=server)
+    assert found(story) == ([] if is_excused else ["exactly_once"])
+
+
+def test_a_reset_by_a_pruned_branch_tells_nobody() -> None:
+    story = partitioned(heard=True, client="closed")
+    story.end(A, VIEW_1, "reset")
+    assert found(story) == ["exactly_once"]
+
+
+@pytest.mark.parametrize(("client", "server", "is_excused"), ENDS)
+def test_a_pruned_reply_needs_a_reset(client: str, server: str, is_excused: bool) -> None:
+    story = partitioned(heard=False, client=client, server=server)
+    reply_differs(story)
+    assert found(story) == ([] if is_excused else ["replies"])
+    if is_excused:
+        assert losses(story.evidence())["pruned_replies"] == 1
+
+
+def test_without_a_partition_the_client_itself_must_have_been_reset() -> None:
+    for client, expected in (("closed", ["replies"]), ("reset", [])):
+        story = partitioned(heard=False, client=client, server="reset")
         reply_differs(story)
+        story.faults = [PerformedFault(CrashPrimaries(1, (SERVERS, CLIENTS)), 1, (), 2)]
         assert found(story) == expected
+
+
+def finished_on_the_side(story: Story) -> None:
+    """K opens a second connection, to A behind the partition; the request is answered, the
+    connection is closed, and then A learns that it was superseded."""
+    read(story, A, VIEW_1, REQUESTS[:1], 6, link=SIDE_LINK)
+    send(story, A, VIEW_1, 1, len(REPLIES[0]), REPLY_DIGESTS[1], 7, link=SIDE_LINK)
+    send(story, K, CLIENT_VIEW, 1, 0, REQUEST_DIGESTS[0], 6, link=SIDE_LINK)
+    send(story, K, CLIENT_VIEW, 2, len(REQUESTS[0]), REQUEST_DIGESTS[1], 7, link=SIDE_LINK)
+    read(story, K, CLIENT_VIEW, REPLIES[:1], 8, link=SIDE_LINK)
+    story.operate(K, CLIENT_VIEW, 9, "forgotten")
+    story.end(K, CLIENT_VIEW, "closed", SIDE_LINK)
+    request_id = IDS[1] + 1
+    client = story.program(K)
+    client.requests = 3
+    client.outcomes.append((request_id, Reply(request_id, 0, 2, 50, 77)))
+    client.descriptors[request_id] = SIDE_LINK.conn_seq_num
+    story.faults = [PARTITION]
+
+
+def test_a_connection_that_only_a_pruned_branch_knew_is_a_loss() -> None:
+    story = clean()
+    finished_on_the_side(story)
+    assert found(story) == []
+    counts = losses(story.evidence())
+    assert (counts["pruned_connections"], counts["pruned_replies"]) == (1, 1)
+
+
+def never_partitioned(story: Story) -> None:
+    story.faults = clean().faults
+
+
+def never_closed(story: Story) -> None:
+    story.drop(of(ConnectionEnded, K))
+
+
+def nothing_pruned(story: Story) -> None:
+    """A never did more than the others know: then nobody could have answered."""
+    kinds = (Operated, Sent, Delivered)
+    story.drop(of(Operated, A, entry="unheard"))
+    index = next(i for i, record in enumerate(story.records) if of(RoleChanged, B)(record))
+    late = [r for r in story.records[index:] if not (r.stamp.birth_id == A and isinstance(r, kinds))]
+    story.records = story.records[:index] + late
+
+
+def known_to_the_survivors(story: Story) -> None:
+    read(story, B, VIEW_2, REQUESTS[:1], 9, link=SIDE_LINK)
+
+
+@pytest.mark.parametrize("spoil", [never_partitioned, never_closed, nothing_pruned, known_to_the_survivors])
+def test_a_connection_that_nobody_knew_needs_its_excuse(spoil: Callable[[Story], None]) -> None:
+    story = clean()
+    finished_on_the_side(story)
+    spoil(story)
+    assert found(story) == ["exactly_once", "replies"]
+
+
+def client_branches(server: str = "closed") -> Story:
+    """K, cut off from L, sends one more request on a second connection, and the servers perform it
+    as their third operation. L, which takes over in view 2 with K's state of operation 5, wins.
+    `server`: how the second connection ends there."""
+    story = clean()
+    story.faults = [PARTITION]
+    records, stamp = story.records, story.stamp
+    records.append(StateTaken(stamp(K, CLIENT_VIEW), 5, 10, 0x77))
+    records.append(StateApplied(stamp(L, CLIENT_VIEW), 5, 10, 0x77))
+    send(story, K, CLIENT_VIEW, 1, 0, REQUEST_DIGESTS[0], 6, link=SIDE_LINK)
+    send(story, K, CLIENT_VIEW, 2, len(REQUESTS[0]), REQUEST_DIGESTS[1], 7, link=SIDE_LINK)
+    records.append(RoleChanged(stamp(L, CLIENT_VIEW_2), "primary", "elected"))
+    records.append(ViewInstalled(stamp(L, CLIENT_VIEW_2), 6, (Member(L, 2),)))
+    records.append(Superseded(stamp(K, CLIENT_VIEW), CLIENT_VIEW_2))
+    for one in (B, C, D):
+        read(story, one, VIEW_2, REQUESTS[:1], 9, link=SIDE_LINK)
+        story.operate(one, VIEW_2, 10, "the end")
+    if server:
+        story.end(B, VIEW_2, server, SIDE_LINK)
+    state = next(one for one in story.processes if one.birth_id == K)
+    heir = replace(
+        state, birth_id=L, view=CLIENT_VIEW_2, membership=(Member(L, 2),), program=client_program()
+    )
+    story.processes.append(heir)
+    story.process(K, alive=False)
+    return story
+
+
+def repeat_second_request(story: Story) -> None:
+    """The stray request has the id of the second one, and hides its number."""
+    for one in (B, C, D):
+        story.program(one).replies[IDS[1]] = Reply(IDS[1], 0, 3, 80, 90)
+        story.program(one).duplicates.append(IDS[1])
+
+
+def refuse_second_request(story: Story) -> None:
+    """The surviving branch could not connect; the stray request had the same id."""
+    story.program(L).outcomes[1] = (IDS[1], NOT_DONE_OUTCOME)
+
+
+def perform_stray_request(story: Story) -> None:
+    stray = IDS[1] + 1
+    for one in (B, C, D):
+        story.program(one).replies[stray] = Reply(stray, 0, 3, 80, 90)
+
+
+BRANCH_REQUESTS: tuple[tuple[Callable[[Story], None], dict[str, int]], ...] = (
+    (repeat_second_request, {"repeated_by_a_branch": 2}),
+    (refuse_second_request, {"repeated_by_a_branch": 1}),
+    (perform_stray_request, {"pruned_requests": 1}),
+)
+
+
+@pytest.mark.parametrize(("ask", "expected"), BRANCH_REQUESTS)
+@pytest.mark.parametrize("server", ["closed", "reset"])
+def test_requests_of_a_pruned_client_branch_are_losses(
+    ask: Callable[[Story], None], expected: dict[str, int], server: str
+) -> None:
+    story = client_branches(server)
+    ask(story)
+    assert found(story) == []
+    assert expected.items() <= losses(story.evidence()).items()
+
+
+@pytest.mark.parametrize("ask", [ask for ask, _ in BRANCH_REQUESTS])
+def test_requests_of_a_client_branch_need_an_excuse(ask: Callable[[Story], None]) -> None:
+    left_open = client_branches(server="")
+    ask(left_open)
+    assert found(left_open) == ["exactly_once", "replies"]
+    no_partition = client_branches()
+    no_partition.faults = clean().faults
+    ask(no_partition)
+    assert found(no_partition) == ["exactly_once", "replies"]
+    no_branch = clean()
+    no_branch.faults = [PARTITION]
+    if ask is refuse_second_request:
+        not_done_but_performed(no_branch)
+    else:
+        ask(no_branch)
+    assert found(no_branch) == ["replies"]
+
+
+def test_a_repeated_id_explains_one_number_only() -> None:
+    story = client_branches()
+    repeat_second_request(story)
+    for one in (B, C, D):
+        story.program(one).replies[IDS[1]] = Reply(IDS[1], 0, 4, 80, 90)
+    assert found(story) == ["replies"]
+
+
+def test_a_reply_from_nowhere_is_not_explained_by_a_repeated_id() -> None:
+    story = client_branches()
+    repeat_second_request(story)
+    story.program(L).outcomes[1] = (IDS[1], ANSWERS[1]._replace(sequence=9))
+    assert found(story) == ["replies"]
+
+
+def test_two_servers_may_not_perform_one_request() -> None:
+    story = clean()
+    other = BankServer(group_id=101, variant="locked")
+    other.replies = {IDS[1]: ANSWERS[0]._replace(request_id=IDS[1])}
+    view = ViewId(1, 1, L)
+    story.processes.append(ProcessState(101, L, "T", True, "primary", view, (Member(L, 1),), other, {}))
+    story.faults = [PARTITION]
+    assert found(story) == ["replies"]
 
 
 def test_a_side_branch_with_a_view_of_its_own_is_pruned() -> None:

@@ -21,7 +21,7 @@ from llft.simulator.checkers.survey import CLOSED, OPEN, RESET, Group, Survey
 UNKNOWN = "unknown"
 """No record of the connection on the group's surviving branch."""
 GONE = "gone"
-"""The group died out; there is nobody who could be wrong."""
+"""The group died out: there is nobody left who could be wrong."""
 
 
 def was_partitioned(survey: Survey) -> bool:
@@ -37,7 +37,7 @@ def was_told(survey: Survey, connection: ConnectionId) -> bool:
 def was_finished(survey: Survey, connection: ConnectionId) -> bool:
     ends = (connection.client_group_id, connection.server_group_id)
     fates = _fates(survey, connection)
-    if sorted(fates) != [CLOSED, UNKNOWN] or not was_partitioned(survey):
+    if sorted(fates) not in ([CLOSED, UNKNOWN], [GONE, UNKNOWN]) or not was_partitioned(survey):
         return False
     return survey.groups[ends[fates.index(UNKNOWN)]].has_pruned
 
@@ -81,6 +81,6 @@ def _fates(survey: Survey, connection: ConnectionId) -> list[str]:
     for group_id in (connection.client_group_id, connection.server_group_id):
         group = survey.groups.get(group_id)
         fate = UNKNOWN if group is None else group.fates.get(connection, UNKNOWN)
-        is_left = group is not None and group.primary is not None
+        is_left = group is not None and bool(group.living)
         fates.append(fate if is_left or fate == RESET else GONE)
     return fates
