@@ -92,14 +92,6 @@ def _the_one_before(original: Any) -> Any:
     return on_state_captured
 
 
-def _log_lost(original: Any) -> Any:
-    def become(self: Replica, state: Any) -> None:
-        self.joiner_log.clear()
-        original(self, state)
-
-    return become
-
-
 def _log_not_trimmed(original: Any) -> Any:
     def apply(self: Replica) -> None:
         logged = self.logged.copy()
@@ -138,11 +130,14 @@ PLANTS = (
         "forget-clock-offset",
         "a backup does not keep the offset between the group clock and its own, and goes by its own later",
         (Patch(GroupClock, "observe", _keeps_own_offset), Patch(GroupClock, "read", _no_floor)),
+        seed=1,
     ),
     Plant(
         "clock-not-monotone",
         "the group clock follows the primary's own clock when somebody sets that back",
         (Patch(GroupClock, "read", _no_floor),),
+        profile="clock",
+        seed=2,
     ),
     Plant(
         "clock-not-ordered",
@@ -168,16 +163,20 @@ PLANTS = (
         "forget-trylock-entry",
         "a trylock that fails makes no order entry",
         (Patch(OrderedEngine, "_try_claim", _fails_unrecorded),),
+        profile="crash",
+        seed=2,
     ),
     Plant(
         "select-not-ordered",
         "a backup's select finds what is readable there, and output digests are not compared",
         (Patch(Reproduction, "_select", _selects_itself), _UNCHECKED),
+        seed=2,
     ),
     Plant(
         "deliver-unordered",
         "a backup reads all that is there instead of what the order says, and digests are not compared",
         (Patch(Reproduction, "_receive", _reads_what_is_there), _UNCHECKED),
+        seed=4,
     ),
     Plant(
         "stale-checkpoint",
@@ -185,14 +184,10 @@ PLANTS = (
         (Patch(StateTransfer, "on_state_captured", _the_one_before),),
     ),
     Plant(
-        "joiner-skips-log",
-        "a joiner does not replay the messages that it logged while it waited for the state",
-        (Patch(Replica, "_become_what_the_state_says", _log_lost),),
-    ),
-    Plant(
         "checkpoint-without-sent-list",
         "a checkpoint does not carry the messages that were sent and may have to be sent again",
         (Patch(state_transfer, "_export", _sends_nothing_again),),
+        profile="crash",
     ),
     Plant(
         "descriptors-not-transferred",

@@ -7,34 +7,20 @@ from typing import Any
 
 from llft.core import inbox
 from llft.core.inbox import Inbox
-from llft.core.membership.backup_change import Commit
-from llft.core.membership.primary_change import PrimaryChange
 from llft.core.membership.recovery import Recovery
-from llft.identifiers import BirthId, Member
+from llft.core.messaging.connection import Connection
 from llft.simulator.plants.plant import Patch, Plant, returns
 
 
-def _everybody_survives(original: Any) -> Any:
-    def surviving_members(self: PrimaryChange) -> tuple[Member, ...]:
-        return self.standing.membership
-
-    return surviving_members
-
-
-def _reuses_precedence(original: Any) -> Any:
-    def change(self: Commit, message_type: Any, subject: BirthId) -> None:
-        highest = max(member.precedence for member in self.standing.membership)
-        self.standing.next_precedence = highest + (len(self.standing.membership) == 1)
-        original(self, message_type, subject)
-
-    return change
-
-
 def _asks_nobody(original: Any) -> Any:
-    def on_answer(self: Recovery, connection_id: Any, body: Any) -> None:
-        original(self, connection_id, replace(body, held=()))
+    def on_answer(self: Recovery, connection_id: Any, header: Any, body: Any) -> None:
+        original(self, connection_id, header, replace(body, held=()))
 
     return on_answer
+
+
+def _as_many_as_you_like(original: Any) -> Any:
+    return lambda self, view: 1 << 62
 
 
 def _stays(original: Any) -> Any:
@@ -49,33 +35,34 @@ def _stays(original: Any) -> Any:
 
 PLANTS = (
     Plant(
-        "no-precedence-exclusion",
-        "ProposePrimary does not exclude the members of lower precedence",
-        (Patch(PrimaryChange, "surviving_members", _everybody_survives),),
-    ),
-    Plant(
-        "precedence-reused",
-        "a new member gets the precedence that another one has",
-        (Patch(Commit, "_change", _reuses_precedence),),
-    ),
-    Plant(
         "recovery-ignores-remote-order",
         "a new primary does not use the order information that remote groups hold",
         (Patch(Recovery, "on_answer", _asks_nobody),),
+        seed=7,
     ),
     Plant(
         "recovery-does-not-wait",
         "a new primary does not wait for the answers of the remote groups",
         (Patch(Recovery, "collected", returns(True)),),
+        seed=4,
+    ),
+    Plant(
+        "settle-without-check",
+        "a new primary goes on with a remote group that knows more of the old one than it does (D-07)",
+        (Patch(Connection, "generated_before_successor", _as_many_as_you_like),),
+        profile="double-crash-loss",
+        seed=2,
     ),
     Plant(
         "superseded-stays",
         "a primary that learns of one that wins goes on (line 18)",
         (Patch(Inbox, "_is_superseded_by", returns(False)),),
+        seed=1,
     ),
     Plant(
         "excluded-backup-stays",
         "a backup that was removed from the membership does not reset",
         (Patch(inbox, "on_membership_change", _stays),),
+        seed=3,
     ),
 )

@@ -81,6 +81,8 @@ PLANTS = (
         "ack-one-too-high",
         "the ack field names a message that has not come yet",
         (Patch(lane, "acknowledged", _one_more), Patch(messaging, "acknowledged", _one_more)),
+        profile="loss",
+        seed=1,
     ),
     Plant(
         "collect-sent-early",
@@ -91,6 +93,7 @@ PLANTS = (
         "collect-delivered-early",
         "the delivered list is garbage collected one message beyond the group's watermark",
         (Patch(Connection, "collect_delivered", _collects_what_is_delivered),),
+        seed=7,
     ),
     Plant(
         "never-collect-delivered",
@@ -101,11 +104,14 @@ PLANTS = (
         "no-retransmission",
         "a message that is not acknowledged is not sent again",
         (Patch(Retention, "retransmit_unacked", _gives_up),),
+        profile="loss",
+        seed=1,
     ),
     Plant(
         "nack-unanswered",
         "a primary does not pass on the messages that its backups miss",
         (Patch(Retention, "on_local_nack", does_nothing),),
+        seed=2,
     ),
     Plant(
         "duplicate-delivery",
@@ -122,6 +128,7 @@ PLANTS = (
         "messages of a superseded remote primary are accepted (D-06)",
         (Patch(Messaging, "accepts_view", _accepts_superseded),),
         profile="reorder",
+        seed=22,
     ),
     Plant(
         "finished-comes-alive",
@@ -132,11 +139,13 @@ PLANTS = (
         "lamport-ignores-delivery",
         "the Lamport clock does not advance with ordered deliveries and a backup's sends (D-05)",
         (Patch(LamportClock, "on_deliver", does_nothing),),
+        seed=4,
     ),
     Plant(
         "commit-ignored",
         "a gateway delivers before the output commit (D-10)",
         (Patch(VirtualSockets, "_deliverable", _delivers_uncommitted),),
         profile="lost-client-level1",
+        seed=5,
     ),
 )

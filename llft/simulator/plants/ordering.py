@@ -67,16 +67,19 @@ PLANTS = (
         "hold-nothing",
         "a remote group does not keep the order information that it gets, so it cannot give it back",
         (Patch(HeldOrder, "hold", does_nothing),),
+        seed=1,
     ),
     Plant(
         "order-never-asked-for",
         "a backup does not ask its primary for order information that it misses",
         (Patch(IntraGroup, "note_order_end", does_nothing),),
+        seed=2,
     ),
     Plant(
         "watermark-without-messages",
         "a backup reports the end of its order information as its watermark, though messages are missing",
         (Patch(Replica, "own_watermark", _whole_stream),),
+        seed=1,
     ),
     Plant(
         "watermark-too-high",
@@ -87,15 +90,18 @@ PLANTS = (
         "group-watermark-of-the-best",
         "the group's watermark is the highest of its members' instead of the lowest",
         (Patch(Watermarks, "group_watermark", _of_the_best),),
+        seed=2,
     ),
     Plant(
         "send-before-recording",
         "a message leaves before the order entry of its own sending is recorded",
         (Patch(VirtualSockets, "write", _leaves_first),),
+        seed=4,
     ),
     Plant(
         "birth-not-committed",
         "the first message on a connection leaves before a backup knows of the connection (D-24)",
         (Patch(Messaging, "_birth_is_known", returns(True)),),
+        seed=5,
     ),
 )

@@ -4,8 +4,9 @@ A patch replaces one attribute of a class or module of the core by what its `sli
 Laws:
 
 1. Production code has no branch for a plant and knows of none.
-2. A patch that no longer fits (the core has no such attribute any more) is an error at once: a
-   plant that silently plants nothing would be reported as a hole in the checkers.
+2. A patch that no longer fits (the core has no such attribute any more, or calls it with other parameters)
+   is an error at once: a plant that plants nothing would pass for a hole in the checkers, and
+   one that raises TypeError for a bug that was found.
 3. What was replaced is put back whatever happens, the very object that was there.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from llft.errors import MisuseError
@@ -46,16 +48,30 @@ def applied(plant: Plant) -> Iterator[None]:
     try:
         for owner, attribute, slip in plant.patches:
             if attribute not in vars(owner):
-                raise MisuseError(
-                    "plant_does_not_fit", "fit the plant to the core", plant=plant.name, attribute=attribute
-                )
+                raise _unfit(plant, attribute)
             original = vars(owner)[attribute]
+            replacement = slip(original)
+            if not _fits(original, replacement):
+                raise _unfit(plant, attribute)
             originals.append((owner, attribute, original))
-            setattr(owner, attribute, slip(original))
+            setattr(owner, attribute, replacement)
         yield
     finally:
         for owner, attribute, original in reversed(originals):
             setattr(owner, attribute, original)
+
+
+def _fits(original: Any, replacement: Any) -> bool:
+    """The same parameters, or any."""
+    taken = signature(replacement).parameters
+    if any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in taken.values()):
+        return True
+    return list(taken) == list(signature(original).parameters)
+
+
+def _unfit(plant: Plant, attribute: str) -> MisuseError:
+    remedy = "fit the plant to the core"
+    return MisuseError("plant_does_not_fit", remedy, plant=plant.name, attribute=attribute)
 
 
 def does_nothing(original: Any) -> Any:
