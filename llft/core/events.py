@@ -9,10 +9,12 @@ from llft.identifiers import BirthId, ThreadId
 
 
 class Started(NamedTuple):
-    """The process is up and wants to join its group. `alone` skips the search for an
-    existing group (paper, backup change, line 11): for an operator who knows."""
+    """The process is up and wants to join its group. `alone` skips the search for an existing group (paper,
+    backup change, line 11): for an operator who knows. A process that takes the place of one
+    that was a member may not found the group anew (`may_found`): it would do so with empty hands."""
 
     alone: bool = False
+    may_found: bool = True
 
 
 class MessageReceived(NamedTuple):

@@ -137,6 +137,7 @@ class Inbox:
             if header.message_type == MessageType.ACCEPT_BACKUP:
                 replica.joining.on_accept_backup(header, body)
             return
+        replica.primary_change.on_removed(header, body)
         on_membership_change(self.standing, replica.detector, replica, replica.outbox, header, body)
 
     def _on_state(self, header: Header, body: Any) -> None:

@@ -168,6 +168,7 @@ class IntraGroup:
             return
         if body.echo >= replica.doubt_beat:
             replica.end_doubt()
+        replica.timers.hear_majority(self.outbox.now_ns)
         self.messaging.watermarks.report(body.sender, body.watermark, body.executed)
         replica.update_watermarks()
         if header.flags & MessageFlag.LEAVING:

@@ -62,7 +62,6 @@ from llft.wire.messages import (
 )
 from llft.wire.order import PRIMARY_VIEW, SEND, TIME, Entry, OrderContext, OrderEncoder, describe
 
-
 _OF_THE_APPLICATION = (events.OperationInvoked, events.ThreadEnded)
 
 
@@ -360,7 +359,7 @@ class Replica:
         if event.alone:
             self.joining.become_first_member()
         else:
-            self.joining.start()
+            self.joining.start(may_found=event.may_found)
 
     def become_first_member(self) -> None:
         """Backup change, line 11."""
@@ -454,6 +453,9 @@ class Replica:
         self.timers.start_backup(self.now_ns)
         self.view_change.start(order_ends, self.primary_change.old_view)
         self.view_change.progress()
+
+    def tell_removed(self, stranger: BirthId) -> None:
+        self.commit.tell_removed(stranger)
 
     def membership_changed(self) -> None:
         backups = self.standing.backups

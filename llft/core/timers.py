@@ -154,18 +154,36 @@ class Timers:
             if now_ns >= replica.detector.backup_deadline(backup, standing.rank_of(backup)):
                 self._suspect_backup(backup, "timeout", now_ns)
 
+    def hear_majority(self, now_ns: int) -> None:
+        """Majority policy: a primary that hears most of its members again may answer again."""
+        replica, standing = self.replica, self.standing
+        if not replica.in_minority:
+            return
+        since_ns = now_ns - self.timeouts.backup_timeout_ns
+        heard = sum(replica.detector.heard_ns.get(backup, 0) > since_ns for backup in standing.backups)
+        if 2 * (1 + heard) > len(standing.membership):
+            replica.in_minority = False
+            replica.update_silence()
+
     def _suspect_backup(self, backup: BirthId, reason: str, now_ns: int) -> None:
         """Backup change, lines 27-29."""
         replica = self.replica
         replica.outbox.record(Suspected, backup, reason)
-        replica.detector.restart(backup, now_ns)
-        remaining = len(self.standing.membership) - 1
-        majority = replica.config.partition is PartitionPolicy.MAJORITY
-        if majority and 2 * remaining <= len(self.standing.membership):
+        if replica.config.partition is PartitionPolicy.MAJORITY and self._is_minority(now_ns):
             replica.in_minority = True
             replica.update_silence()
             return
+        replica.detector.restart(backup, now_ns)
         replica.commit.remove(backup)
+
+    def _is_minority(self, now_ns: int) -> bool:
+        """D-11: whether this primary hears half of its last membership, or less."""
+        standing, detector = self.standing, self.replica.detector
+        silent = sum(
+            detector.is_dead(backup) or now_ns >= detector.backup_deadline(backup, standing.rank_of(backup))
+            for backup in standing.backups
+        )
+        return 2 * (len(standing.membership) - silent) <= len(standing.membership)
 
     def on_certificate(self, birth_id: BirthId) -> None:
         """D-23: nobody waits for the dead."""

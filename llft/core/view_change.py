@@ -339,8 +339,8 @@ class ViewChange:
         return connection.delivered_view
 
     def _unknown_connection(self, header: Header) -> Connection | None:
-        """A client group's CONNECT may not have come yet: then we know nothing of the connection. Otherwise it is
-        over here, and there is nothing to recover from us."""
+        """A client group's CONNECT may not have come yet: then we know nothing of the connection. Otherwise
+        it is over here, and there is nothing to recover from us."""
         connection_id = self.messaging.identify(header)
         if header.role == Role.CLIENT and connection_id not in self.messaging.table.finished:
             return self.messaging.create(connection_id, self.replica.now_ns)

@@ -155,7 +155,7 @@ class Cluster:
     def restart(self, group: Group) -> Process:
         """A new process joins. Of a group with no process left it can only search in vain, and
         then be the first of a new one."""
-        process = self._start_process(group, events.Started())
+        process = self._start_process(group, events.Started(may_found=False))
         self.note_fault(f"start {process.name}")
         return process
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from llft.config import PartitionPolicy
 from llft.core import events
 from llft.identifiers import GroupId
 from llft.instant import MS
@@ -116,9 +117,12 @@ class Injector:
         return next((one for one in group.processes if one.core.role in CASCADE_ROLES), None)
 
     def _expendable(self, group: Group, victim: Process | None) -> bool:
-        """Law 1."""
+        """Law 1. Where a majority must be heard, one must be left."""
         if victim is None or victim.paused:
             return False
+        left = sum(one is not victim for one in (group.primary(), *group.backups()) if one is not None)
+        if group.spec.config.partition is PartitionPolicy.MAJORITY:
+            return 2 * left > len(victim.core.membership)
         return any(backup is not victim for backup in group.backups())
 
     def _neighbours_settled(self, group_id: GroupId, *, but: tuple[GroupId, ...] = ()) -> bool:
@@ -164,6 +168,8 @@ class Injector:
         if not (self._at_peace() and group.settled() and group.backups()):
             return None
         victim = self._rng.choice(group.backups())
+        if group.spec.config.partition is PartitionPolicy.MAJORITY and not self._expendable(group, victim):
+            return None
         self._crash(victim)
         return self._done(fault, [victim])
 

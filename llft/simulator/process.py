@@ -178,7 +178,7 @@ class Process:
                 self._reborn = False
                 self._wake_at_ns = NEVER
                 self.birth_id, self.core = self.cluster.new_core(self)
-                self.step(events.Started())
+                self.step(events.Started(may_found=False))
             elif self._stopping:
                 self.cluster.on_stopped(self)
             else:

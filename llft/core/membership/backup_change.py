@@ -7,6 +7,7 @@ state goes to whoever needs it. One change at a time: others wait in a queue.
 
 from __future__ import annotations
 
+from llft.config import PartitionPolicy
 from llft.core.membership.fault_detector import FaultDetector
 from llft.core.membership.port import MembershipPort
 from llft.core.membership.transitions import check_transition
@@ -34,9 +35,11 @@ class Joining:
         self.timeouts = standing.config.timeouts
         self.retransmit_ns = NEVER
         self.retransmission_count = 0
+        self.may_found = True
 
-    def start(self) -> None:
+    def start(self, *, may_found: bool) -> None:
         """Lines 1-9. Logging has started with the process itself: what arrives is kept."""
+        self.may_found = may_found
         self.retransmission_count = 0
         self._propose()
 
@@ -46,7 +49,7 @@ class Joining:
 
     def on_retransmission_timer(self) -> None:
         """Lines 10-14."""
-        if self.retransmission_count > self.timeouts.join_max_count:
+        if self.retransmission_count > self.timeouts.join_max_count and self.may_found:
             self.retransmit_ns = NEVER
             self.become_first_member()
             return
@@ -211,11 +214,21 @@ class Commit:
         """Lines 34-36."""
         standing = self.standing
         assert self.body is not None
+        if not self._majority_acknowledged(self.body.old_membership):
+            self.retransmission_count = 0
+            self._send()
+            return
         old = standing.membership
         standing.membership = tuple(
             member for member in old if member.birth_id == standing.birth_id or member.birth_id in self.acked
         )
         self._multicast_change(self.body.subject, old)
+
+    def _majority_acknowledged(self, old: tuple[Member, ...]) -> bool:
+        """Majority policy (D-11): nobody is excluded by less than most of the last membership."""
+        if self.standing.config.partition is not PartitionPolicy.MAJORITY:
+            return True
+        return 2 * (1 + sum(member.birth_id in self.acked for member in old)) > len(old)
 
     # -- lines 39-42 -------------------------------------------------------------------------
 
@@ -250,9 +263,9 @@ def on_membership_change(
     body: MembershipBody,
 ) -> None:
     """At an existing backup: lines 43-46."""
-    if header.source_view != standing.view or standing.role in (JOINING, PRIMARY):
+    if standing.role in (JOINING, PRIMARY):
         return
-    if body.change_num < standing.change_num:
+    if header.source_view != standing.view or body.change_num < standing.change_num:
         return
     if all(member.birth_id != standing.birth_id for member in body.membership):
         port.reset_and_rejoin("removed from the membership")

@@ -37,5 +37,8 @@ class MembershipPort(Protocol):
 
     def membership_committed(self, need_state: list[BirthId]) -> None: ...
 
+    def tell_removed(self, stranger: BirthId) -> None:
+        """A process that believes it is a member is none."""
+
     def data_view_matches(self, body_old_view: object) -> bool:
         """Whether what this replica performed is no more than what that view's members know."""

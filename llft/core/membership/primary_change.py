@@ -17,11 +17,17 @@ from llft.core.membership.fault_detector import FaultDetector
 from llft.core.membership.port import MembershipPort
 from llft.core.membership.transitions import check_transition
 from llft.core.outbox import Outbox
-from llft.core.standing import BACKUP, JOINING, PROPOSING, RECOVERING, Standing
+from llft.core.standing import BACKUP, JOINING, PRIMARY, PROPOSING, RECOVERING, Standing
 from llft.identifiers import BirthId, Member, ViewId
 from llft.instant import NEVER
 from llft.journal.record import MembershipChanged, RoleChanged, Suspected
-from llft.wire.messages import Header, MembershipAckBody, MessageType, ProposePrimaryBody
+from llft.wire.messages import (
+    Header,
+    MembershipAckBody,
+    MembershipBody,
+    MessageType,
+    ProposePrimaryBody,
+)
 
 
 class PrimaryChange:
@@ -48,8 +54,14 @@ class PrimaryChange:
         self.outbox.record(Suspected, primary, reason)
         if not standing.has_state:
             self.port.reset_and_rejoin("primary lost before the state came")
-            return
-        self.propose(reason)
+        elif self.majority_policy and 2 * len(self.surviving_members()) <= len(standing.membership):
+            self.detector.restart(primary, self.outbox.now_ns)  # it could not win: wait for the others
+        else:
+            self.propose(reason)
+
+    @property
+    def majority_policy(self) -> bool:
+        return self.standing.config.partition is PartitionPolicy.MAJORITY
 
     def propose(self, reason: str) -> None:
         standing = self.standing
@@ -123,9 +135,16 @@ class PrimaryChange:
 
     def may_exclude_silent(self) -> bool:
         """Majority policy (D-11): the new membership must be most of the last one."""
-        if self.standing.config.partition is not PartitionPolicy.MAJORITY:
+        if not self.majority_policy:
             return True
         return 2 * (1 + len(self.acked)) > len(self.old_membership)
+
+    def on_removed(self, header: Header, body: MembershipBody) -> None:
+        """Majority policy: while this replica proposed itself, most of the others removed it."""
+        standing = self.standing
+        if standing.role == PROPOSING and header.source_view == self.old_view and self.majority_policy:
+            if all(member.birth_id != standing.birth_id for member in body.membership):
+                self.port.reset_and_rejoin("removed by the majority")
 
     # -- lines 14-16 -------------------------------------------------------------------------
 
@@ -162,6 +181,10 @@ class PrimaryChange:
         if proposed == standing.view and standing.role == BACKUP:
             self._acknowledge_again(body)
             return
+        if self.majority_policy and not standing.rank_of(body.sender):
+            if standing.role == PRIMARY:
+                self.port.tell_removed(body.sender)
+            return  # removed by a majority: it cannot win one
         if not proposed.supersedes(standing.view):
             return  # line 20: a proposal of lower precedence; its author will hear of ours
         included = any(member.birth_id == standing.birth_id for member in body.membership)

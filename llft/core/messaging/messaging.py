@@ -252,6 +252,10 @@ class Messaging:
             connection = self._embryo(header)
             if connection is None:
                 return None
+        if connection.reset_reason:
+            if self.standing.role == PRIMARY:
+                self.send_reset(header)
+            return connection
         if not self.accepts_view(connection, header):
             self.dropped += 1
             return connection

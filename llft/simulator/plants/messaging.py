@@ -128,7 +128,7 @@ PLANTS = (
         "messages of a superseded remote primary are accepted (D-06)",
         (Patch(Messaging, "accepts_view", _accepts_superseded),),
         profile="reorder",
-        seed=22,
+        seed=34,
     ),
     Plant(
         "finished-comes-alive",
