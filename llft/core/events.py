@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from llft.core.determinizer.operations import Operation
-from llft.identifiers import BirthId, ThreadId
+from llft.identifiers import NO_BIRTH, BirthId, ThreadId
 
 
 class Started(NamedTuple):
@@ -15,6 +15,8 @@ class Started(NamedTuple):
 
     alone: bool = False
     may_found: bool = True
+    former: BirthId = NO_BIRTH
+    """Who this process was before it reset."""
 
 
 class MessageReceived(NamedTuple):

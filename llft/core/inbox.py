@@ -188,9 +188,13 @@ class Inbox:
         """Over here, or (for a connection of our own) given up with an old primary: say so."""
         if header.flags & MessageFlag.RESET or self.standing.role != PRIMARY:
             return
-        finished = self.messaging.identify(header) in self.messaging.table.finished
-        if finished or header.role == Role.SERVER:
+        connection_id = self.messaging.identify(header)
+        if connection_id in self.messaging.table.finished or header.role == Role.SERVER:
             self.messaging.send_reset(header)
+        else:  # its CONNECT was acknowledged by a primary that is gone, and accepted by none
+            connection = self.messaging.create(connection_id, self.replica.now_ns)
+            connection.want(1)
+            self.messaging.nack_soon(connection)
 
     def _on_reset(self, connection: Connection, header: Header) -> None:
         """The remote group has no such connection any more."""

@@ -359,7 +359,7 @@ class Replica:
         if event.alone:
             self.joining.become_first_member()
         else:
-            self.joining.start(may_found=event.may_found)
+            self.joining.start(may_found=event.may_found, former=event.former)
 
     def become_first_member(self) -> None:
         """Backup change, line 11."""

@@ -37,6 +37,8 @@ class Timers:
     def start_primary(self, now_ns: int) -> None:
         self.start_backup(now_ns)
         for connection in self.messaging.table:
+            if connection.reset_reason:
+                continue
             self.messaging.arm(connection, "keep_alive_ns", now_ns)
             if connection.acked < connection.generated:
                 self.messaging.arm(connection, "retransmit_ns", now_ns)
@@ -261,7 +263,7 @@ class Timers:
 
     def _rearm(self, connection: Connection, *, primary: bool) -> None:
         soonest = connection.nacked_ns
-        if primary:
+        if primary and not connection.reset_reason:
             soonest = min(soonest, connection.retransmit_ns, connection.ack_due_ns, connection.keep_alive_ns)
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, soonest)
 

@@ -177,8 +177,9 @@ class Process:
                 # The receive buffer is the process's, not the core's: it is kept.
                 self._reborn = False
                 self._wake_at_ns = NEVER
+                former = self.birth_id
                 self.birth_id, self.core = self.cluster.new_core(self)
-                self.step(events.Started(may_found=False))
+                self.step(events.Started(may_found=False, former=former))
             elif self._stopping:
                 self.cluster.on_stopped(self)
             else:

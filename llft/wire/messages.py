@@ -201,9 +201,11 @@ class NewPrimaryViewAckBody:
 
 @dataclass(frozen=True, slots=True)
 class ProposeBackupBody:
-    """A process wants to join. A fingerprint of its program is compared by the primary."""
+    """A process wants to join. A fingerprint of its program is compared by the primary. `former` is the
+    identity that the same process had before it reset, if it had one: nobody waits for that."""
 
     sender: BirthId
+    former: BirthId = NO_BIRTH
     fingerprint: bytes = b""
 
 

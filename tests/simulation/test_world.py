@@ -393,7 +393,7 @@ class TestProcess:
         run(world, MS)
         assert process.birth_id != old_birth
         assert process.core is not old_core
-        assert core_of(process).events == [events.Started()]
+        assert core_of(process).events == [events.Started(may_found=False, former=old_birth)]
         assert program_of(process).calls == []
 
     def test_reset_without_a_new_birth_keeps_the_core(self) -> None:

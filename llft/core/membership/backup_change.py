@@ -13,7 +13,7 @@ from llft.core.membership.port import MembershipPort
 from llft.core.membership.transitions import check_transition
 from llft.core.outbox import Outbox
 from llft.core.standing import BACKUP, JOINING, PRIMARY, Standing
-from llft.identifiers import BirthId, Member
+from llft.identifiers import NO_BIRTH, BirthId, Member
 from llft.instant import NEVER
 from llft.journal.record import MembershipChanged, RoleChanged
 from llft.wire.messages import (
@@ -36,15 +36,18 @@ class Joining:
         self.retransmit_ns = NEVER
         self.retransmission_count = 0
         self.may_found = True
+        self.former = NO_BIRTH
 
-    def start(self, *, may_found: bool) -> None:
+    def start(self, *, may_found: bool, former: BirthId = NO_BIRTH) -> None:
         """Lines 1-9. Logging has started with the process itself: what arrives is kept."""
+        self.former = former
         self.may_found = may_found
         self.retransmission_count = 0
         self._propose()
 
     def _propose(self) -> None:
-        self.port.send_local(MessageType.PROPOSE_BACKUP, ProposeBackupBody(self.standing.birth_id))
+        body = ProposeBackupBody(self.standing.birth_id, self.former)
+        self.port.send_local(MessageType.PROPOSE_BACKUP, body)
         self.retransmit_ns = self.outbox.now_ns + self.timeouts.join_interval_ns
 
     def on_retransmission_timer(self) -> None:
@@ -113,6 +116,11 @@ class Commit:
     def on_propose_backup(self, body: ProposeBackupBody) -> None:
         """Lines 22-26. A duplicate is answered by the retransmission of what was decided."""
         joiner = body.sender
+        if self.standing.rank_of(body.former) > 1:
+            self.detector.certify(body.former)
+            self.remove(body.former)
+            if self.in_progress:
+                self._conclude_if_complete()
         if self.standing.rank_of(joiner):
             if not self.in_progress:
                 self._resend_to(joiner)
@@ -245,7 +253,7 @@ class Commit:
         self._conclude_if_complete()
 
     def _conclude_if_complete(self) -> None:
-        if any(backup not in self.acked for backup in self.standing.backups):
+        if any(b not in self.acked and not self.detector.is_dead(b) for b in self.standing.backups):
             return
         need_state = self.need_state
         self.body = None

@@ -380,6 +380,10 @@ class Messaging:
         connection.in_view = header.source_view
         connection.in_base = header.view_base if _names_base(header) else -1
         connection.acked_in_view = 0
+        connection.acked = min(connection.acked, connection.collected_up_to)
+        if connection.sent and self.standing.role == PRIMARY:  # the new primary may not have all of it
+            wait_ns = self.config.timeouts.retransmit_interval_ns
+            self.arm(connection, "retransmit_ns", self.outbox.now_ns + wait_ns)
         self.held_for(connection.remote_group_id).adopt_view(header.source_view, header.view_start)
         self.uncache(connection)
 
