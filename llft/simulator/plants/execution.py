@@ -164,13 +164,13 @@ PLANTS = (
         "a trylock that fails makes no order entry",
         (Patch(OrderedEngine, "_try_claim", _fails_unrecorded),),
         profile="crash",
-        seed=2,
+        seed=3,
     ),
     Plant(
         "select-not-ordered",
         "a backup's select finds what is readable there, and output digests are not compared",
         (Patch(Reproduction, "_select", _selects_itself), _UNCHECKED),
-        seed=2,
+        seed=4,
     ),
     Plant(
         "deliver-unordered",
@@ -188,6 +188,7 @@ PLANTS = (
         "a checkpoint does not carry the messages that were sent and may have to be sent again",
         (Patch(state_transfer, "_export", _sends_nothing_again),),
         profile="crash",
+        seed=3,
     ),
     Plant(
         "descriptors-not-transferred",

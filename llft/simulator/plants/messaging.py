@@ -134,18 +134,18 @@ PLANTS = (
         "finished-comes-alive",
         "a late Request on a connection that is over opens it again",
         (Patch(FinishedConnections, "__contains__", returns(False)),),
+        seed=3,
     ),
     Plant(
         "lamport-ignores-delivery",
         "the Lamport clock does not advance with ordered deliveries and a backup's sends (D-05)",
         (Patch(LamportClock, "on_deliver", does_nothing),),
-        seed=4,
+        seed=18,
     ),
     Plant(
         "commit-ignored",
         "a gateway delivers before the output commit (D-10)",
         (Patch(VirtualSockets, "_deliverable", _delivers_uncommitted),),
         profile="lost-client-level1",
-        seed=5,
     ),
 )

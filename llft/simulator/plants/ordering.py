@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from llft.core.intra_group import IntraGroup
-from llft.core.messaging.messaging import Messaging
 from llft.core.messaging.order_stream import OrderStream
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.messaging.watermark import Watermarks
@@ -97,11 +96,5 @@ PLANTS = (
         "a message leaves before the order entry of its own sending is recorded",
         (Patch(VirtualSockets, "write", _leaves_first),),
         seed=4,
-    ),
-    Plant(
-        "birth-not-committed",
-        "the first message on a connection leaves before a backup knows of the connection (D-24)",
-        (Patch(Messaging, "_birth_is_known", returns(True)),),
-        seed=5,
     ),
 )
