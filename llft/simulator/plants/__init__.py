@@ -5,8 +5,8 @@ outside (`plant` has the laws), so what is tested is the production code with on
 
     llft simulate --seeds 0:20 --plant collect-sent-early
 
-A slip that no run can make visible is either harmless or a hole in the checkers; neither kind is kept
-here (docs/TESTING.md).
+Slips that were tried and not found are not here. Not found in some dozens of seeds is not shown to be
+harmless: another part of the protocol may make up for it, the seeds may be too few, or a checker blind.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Plant(NamedTuple):
     """What the slip is, and what it breaks."""
     patches: tuple[Patch, ...]
     seed: int = 0
-    """The first seed in `profile` at which the checkers find it."""
+    """A seed of `profile` at which the checkers found it; it goes stale when the core changes."""
     profile: str = "default"
     """Under which it shows best."""
 
