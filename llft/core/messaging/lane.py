@@ -95,7 +95,7 @@ class ReferenceLane:
         if connection is None or len(data) < _HEADER_BYTES:
             return None
         (
-            flags, _, _, fragment_count, order_length, reflected_length, msn, ack_view_num, ack,
+            flags, reserved, fragment_index, fragment_count, order_length, reflected_length, msn, ack_view_num, ack,
             payload_length, back, timestamp, watermark, committed, order_start, reflected_start,
         ) = _unpack_dynamic(data, PREFIX_BYTES)  # fmt: skip
         position = connection.in_base + msn
@@ -103,6 +103,8 @@ class ReferenceLane:
         if (
             position != connection.received_up_to + 1
             or flags
+            or reserved
+            or fragment_index
             or fragment_count != 1
             or connection.pending
             or connection.nacks
