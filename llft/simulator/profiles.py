@@ -9,7 +9,7 @@ checkers know from the profile that a loss is no violation.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
@@ -35,7 +35,7 @@ __all__ = ["PROFILES", "TOPOLOGIES", "Profile", "draw_topology", "find_profile"]
 Choice = TypeVar("Choice", bound=Enum)
 
 MINOR_MISHAPS = LinkQuality(loss=0.006, duplication=0.003, reorder=0.004, corruption=0.001, spike=0.001)
-TARGET_REQUESTS = 240
+TARGET_REQUESTS = 208
 """Application requests of one seed, over all client groups."""
 
 
@@ -46,8 +46,8 @@ class Profile:
     in_model: bool = True
     faults: tuple[tuple[str, int], ...] = ()
     """Kinds of faults (names of classes in `faults`) with their weights."""
-    fault_gap_ns: tuple[int, int] = (50 * MS, 130 * MS)
-    horizon_ns: int = 800 * MS
+    fault_gap_ns: tuple[int, int] = (45 * MS, 115 * MS)
+    horizon_ns: int = 400 * MS
     """No fault begins after this; then the world must quiesce."""
     quality: LinkQuality = PERFECT
     burst_loss: float = 0.2
@@ -66,6 +66,7 @@ class Profile:
     partition: PartitionPolicy = PartitionPolicy.PRECEDENCE
     output_commit_level: int = 0
     outside_clients: bool = False
+    idle_connection_bound_ns: int = 1500 * MS
 
 
 CRASHES = (("CrashPrimary", 6), ("CrashBackup", 2))
@@ -92,6 +93,7 @@ PROFILES: dict[str, Profile] = {
             ),
             quality=MINOR_MISHAPS,
             slow_share=0.1,
+            client_replicas=(1, 3),
         ),
         Profile("calm", "no faults at all", horizon_ns=100 * MS),
         Profile(
@@ -175,6 +177,7 @@ PROFILES: dict[str, Profile] = {
             quality=LinkQuality(loss=0.05),
             topology="many-clients",
             outside_clients=True,
+            idle_connection_bound_ns=200 * MS,
         ),
         Profile(
             "lost-client-level1",
@@ -186,6 +189,7 @@ PROFILES: dict[str, Profile] = {
             quality=LinkQuality(loss=0.05),
             topology="many-clients",
             outside_clients=True,
+            idle_connection_bound_ns=200 * MS,
             output_commit_level=1,
         ),
         Profile(
@@ -235,7 +239,9 @@ def _choice(kind: type[Choice], value: str) -> Choice:
 
 
 UNHURRIED = Timeouts(
-    heartbeat_interval_ns=10 * MS, primary_timeout_ns=30 * MS, backup_timeout_ns=90 * MS
+    heartbeat_interval_ns=10 * MS,
+    primary_timeout_ns=30 * MS,
+    backup_timeout_ns=90 * MS,
 )
 """The paper's detection time. Fewer beats than by default make more seeds in the same time."""
 
@@ -274,7 +280,7 @@ class _GroupDraw:
             partition=profile.partition,
             output_commit_level=profile.output_commit_level if kind != CLIENT else 0,
             outside=profile.outside_clients and kind == CLIENT,
-            timeouts=UNHURRIED,
+            timeouts=replace(UNHURRIED, idle_connection_bound_ns=profile.idle_connection_bound_ns),
         )
         return GroupSpec(
             group_id=group_id,

@@ -61,7 +61,7 @@ class Retention:
         body = NackBody(messaging.standing.birth_id, client, server, number, positions)
         if messaging.standing.role in (PRIMARY, RECOVERING):
             messaging.send_control(connection, MessageType.NACK, body)
-        else:
+        if messaging.standing.role != PRIMARY:  # while recovering, whoever has it may give it
             self.send_local(MessageType.NACK, body)
         wait_ns = messaging.config.timeouts.nack_interval_ns
         messaging.arm(connection, "nacked_ns", messaging.outbox.now_ns + wait_ns)
