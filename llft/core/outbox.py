@@ -28,7 +28,10 @@ class Outbox:
 
     def record(self, kind: Callable[..., Record], *fields: Any) -> None:
         """Journal a record of this kind: the stamp is added here."""
-        self.record_of_view(self.standing.view, kind, *fields)
+        if self.journalling:
+            standing = self.standing
+            stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, standing.view)
+            self.effects.append(WriteRecord(kind(stamp, *fields)))
 
     def record_of_view(self, view: ViewId, kind: Callable[..., Record], *fields: Any) -> None:
         """The same, of another view than the one that this replica is in by now."""

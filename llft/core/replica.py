@@ -225,7 +225,8 @@ class Replica:
         if self.answer_wanted and standing.role == BACKUP:
             self.answer_wanted = False
             self.intra.send_heartbeat(self.heartbeat_flags())
-        self._switch_if_ready()
+        if self.switch_at >= 0:
+            self._switch_if_ready()
         self.hand_out_completions()
         if self.transfer.recipients and standing.role == PRIMARY:
             self.outbox.effects.append(CaptureState())

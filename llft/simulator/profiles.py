@@ -47,7 +47,7 @@ class Profile:
     faults: tuple[tuple[str, int], ...] = ()
     """Kinds of faults (names of classes in `faults`) with their weights."""
     fault_gap_ns: tuple[int, int] = (45 * MS, 115 * MS)
-    horizon_ns: int = 400 * MS
+    horizon_ns: int = 370 * MS
     """No fault begins after this; then the world must quiesce."""
     quality: LinkQuality = PERFECT
     burst_loss: float = 0.2

@@ -54,6 +54,15 @@ def describe(entry: Entry) -> str:
     """One short line. The same at the primary and at its backups, whose entries lack the digests
     of merged SENDs and hold 1 for True: so digests are left out and results are numbers."""
     kind = entry[0]
+    if kind == READ:
+        return f"read pick={entry[1]} thread={entry[2]} fd={entry[3]} size={entry[4]}"
+    if kind == SEND:
+        return f"send pick={entry[1]} thread={entry[2]} fd={entry[3]} timestamp={entry[4]}"
+    if kind == MUTEX:
+        _, pick, thread, mutex, count, result = entry
+        return f"mutex pick={pick} thread={thread} mutex={mutex} count={count} result={int(result)}"
+    if kind == TIME:
+        return f"time pick={entry[1]} thread={entry[2]} clock={entry[3]} value={entry[4]}"
     if kind == PRIMARY_VIEW:
         bases = " ".join(f"{fd}:{base}" for fd, base in entry[2])
         return f"primary_view {_describe_view(entry[1])} [{bases}]"
