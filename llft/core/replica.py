@@ -444,6 +444,9 @@ class Replica:
         self.intra.order_known_to_exist = 0
         self.switch_at = -1
 
+    def has_followed(self, view: ViewId) -> bool:
+        return view in self.lineage
+
     def data_view_matches(self, old_view: object) -> bool:
         """Whether the views acknowledged since `old_view` have given this replica nothing."""
         if old_view not in self.lineage:

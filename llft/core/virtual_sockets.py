@@ -7,6 +7,7 @@ the same counters, so the same calls give the same descriptors.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
+from zlib import crc32
 
 from llft.core.determinizer.operations import BAD_DESCRIPTOR, REFUSED, RESET, Failure
 from llft.core.determinizer.sockets import MessageKind
@@ -179,6 +180,7 @@ class VirtualSockets:
                 self.replica.record((REMOTE_VIEW, fd, first.view, first.position))
         data = self.messaging.lane.deliver(connection, size)
         if self.messaging.outbox.journalling:
+            connection.delivered_digest = crc32(data, connection.delivered_digest)
             self.messaging.outbox.record(
                 Delivered,
                 connection.connection_id,

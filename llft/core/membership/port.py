@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from llft.identifiers import BirthId
+from llft.identifiers import BirthId, ViewId
 from llft.wire.messages import Body, MessageFlag, MessageType
 
 
@@ -39,6 +39,9 @@ class MembershipPort(Protocol):
 
     def tell_removed(self, stranger: BirthId) -> None:
         """A process that believes it is a member is none."""
+
+    def has_followed(self, view: ViewId) -> bool:
+        """Whether this replica's history contains that view."""
 
     def data_view_matches(self, body_old_view: object) -> bool:
         """Whether what this replica performed is no more than what that view's members know."""

@@ -142,7 +142,7 @@ class PrimaryChange:
     def on_removed(self, header: Header, body: MembershipBody) -> None:
         """Majority policy: while this replica proposed itself, most of the others removed it."""
         standing = self.standing
-        if standing.role == PROPOSING and header.source_view == self.old_view and self.majority_policy:
+        if standing.role == PROPOSING and self.majority_policy and self.port.has_followed(header.source_view):
             if all(member.birth_id != standing.birth_id for member in body.membership):
                 self.port.reset_and_rejoin("removed by the majority")
 

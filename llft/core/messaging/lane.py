@@ -26,6 +26,8 @@ from llft.wire.order import Entry, OrderEncoder
 
 _unpack_dynamic = DYNAMIC.unpack_from
 _pack_dynamic = DYNAMIC.pack
+_new_tuple = tuple.__new__
+"""Half the price of calling the named tuple, which would only pass its arguments on."""
 _HEADER_BYTES = PREFIX_BYTES + DYNAMIC_BYTES
 
 
@@ -95,8 +97,9 @@ class ReferenceLane:
         if connection is None or len(data) < _HEADER_BYTES:
             return None
         (
-            flags, reserved, fragment_index, fragment_count, order_length, reflected_length, msn, ack_view_num, ack,
-            payload_length, back, timestamp, watermark, committed, order_start, reflected_start,
+            flags, reserved, fragment_index, fragment_count, order_length, reflected_length,
+            msn, ack_view_num, ack, payload_length,
+            back, timestamp, watermark, committed, order_start, reflected_start,
         ) = _unpack_dynamic(data, PREFIX_BYTES)  # fmt: skip
         position = connection.in_base + msn
         start = _HEADER_BYTES + order_length + reflected_length
@@ -115,10 +118,9 @@ class ReferenceLane:
             return None
         connection.received_up_to = position
         connection.received_bytes += payload_length
+        order_end = order_start + order_length
         connection.received.append(
-            ReceivedMessage(
-                position, timestamp, connection.in_view, 0, data[start:], order_start + order_length
-            )
+            _new_tuple(ReceivedMessage, (position, timestamp, connection.in_view, 0, data[start:], order_end))
         )
         connection.heard_ns = now_ns
         if connection.ack_due_ns > now_ns + self.ack_delay_ns:

@@ -142,7 +142,7 @@ class Messaging:
     def transmit(self, connection: Connection, message: SentMessage) -> None:
         """Line 16, and line 46 when it is a retransmission."""
         now_ns = self.outbox.now_ns
-        if len(message.payload) <= self.fragment_room:
+        if len(message.payload) <= self._room(connection):
             self.outbox.multicast(connection.remote_group_id, self.lane.datagram(connection, message))
         else:
             self.transmit_fragments(connection, message, ())
@@ -150,6 +150,15 @@ class Messaging:
         connection.keep_alive_ns = now_ns + self.config.timeouts.keep_alive_interval_ns
         if connection.retransmit_ns == NEVER:
             self.arm(connection, "retransmit_ns", now_ns + self.config.timeouts.retransmit_interval_ns)
+
+    def _room(self, connection: Connection) -> int:
+        """Payload that fits into one datagram with the order information that it has to carry now."""
+        self.lane.flush()
+        orders, limits = self.lane.orders, self.config.limits
+        carried = orders.end - orders.unreflected
+        if self.held_for(connection.remote_group_id).unreflected:
+            carried += limits.order_carried_bytes // 2
+        return max(limits.datagram_bytes - _HEADER_BYTES - carried, self.fragment_room)
 
     def transmit_fragments(
         self, connection: Connection, message: SentMessage, wanted: tuple[int, ...]
