@@ -200,6 +200,8 @@ class Replica:
             "order_retained": orders.end - orders.start,
             "watermark": self.own_watermark(),
             "dropped": self.messaging.dropped,
+            "peak_window_messages": self.messaging.peak_sent_count,
+            "peak_order_lag_bytes": self.messaging.peak_order_bytes,
             "performed": self.performed_count,
             **self.inbox.statistics(),
         }
@@ -329,6 +331,8 @@ class Replica:
         """At the primary: a backup reported, or the membership changed."""
         lane = self.messaging.lane
         lane.flush()
+        retained = lane.orders.end - lane.orders.start
+        self.messaging.peak_order_bytes = max(self.messaging.peak_order_bytes, retained)
         watermarks = self.messaging.watermarks
         self.messaging.apply_group_watermark(watermarks.group_watermark(lane.orders.end))
         committed = watermarks.committed(self.config.output_commit_level, lane.orders.end)

@@ -247,8 +247,8 @@ class ViewChange:
             reason = "lost: the remote group knows more of the old primary"
             self.replica.reset_connection(connection, reason)
             return
-        connection.acked = max(connection.acked, answer.received_up_to)
-        connection.transmitted = max(connection.transmitted, answer.received_up_to)
+        # Less than was acknowledged to the old primary, if the remote group flushed what it had not delivered.
+        connection.acked = connection.transmitted = answer.received_up_to
         self.messaging.push(connection)
         if connection.acked < connection.generated:
             self.messaging.arm(connection, "retransmit_ns", self.replica.now_ns)

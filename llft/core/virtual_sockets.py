@@ -226,6 +226,8 @@ class VirtualSockets:
         if digest is not None and digest != own:
             self._diverged(connection, digest, own)
         message = connection.generate(payload, flags, timestamp)
+        if len(connection.sent) > self.messaging.peak_sent_count:
+            self.messaging.peak_sent_count = len(connection.sent)
         if self.messaging.outbox.journalling:
             self.written = (connection.connection_id, fd, message.position, timestamp, len(payload), own)
         if self.replica.live:

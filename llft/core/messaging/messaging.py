@@ -71,6 +71,8 @@ class Messaging:
         """Told when a view of the remote group has not got what a branch of it, pruned since, had."""
         self.soonest_ns = NEVER
         self.dropped = 0
+        self.peak_sent_count = 0
+        self.peak_order_bytes = 0
         limits = config.limits
         carried = limits.order_carried_bytes + limits.order_carried_bytes // 2
         self.fragment_room = max(limits.datagram_bytes - _HEADER_BYTES - carried, 64)
