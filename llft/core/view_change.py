@@ -247,7 +247,7 @@ class ViewChange:
             reason = "lost: the remote group knows more of the old primary"
             self.replica.reset_connection(connection, reason)
             return
-        # Less than was acknowledged to the old primary, if the remote group flushed what it had not delivered.
+        # Less than the old primary had acknowledged, if the remote group flushed what it had not delivered.
         connection.acked = connection.transmitted = answer.received_up_to
         self.messaging.push(connection)
         if connection.acked < connection.generated:

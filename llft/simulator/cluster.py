@@ -100,6 +100,8 @@ class Cluster:
         self.processes: list[Process] = []
         """All that ever were."""
         self.core_failures: list[str] = []
+        self.objections: list[str] = []
+        """To what was sent, by `watch`."""
         self._make_core = make_core
         self._birth_count = 0
         self._clock_rng = world.stream("clocks")

@@ -27,6 +27,7 @@ from llft.journal.record import HeartbeatArrived, Operated
 from llft.simulator.application import Application
 from llft.simulator.clocks import LocalClock
 from llft.simulator.interfaces import Core, Program
+from llft.simulator.watch import unearned_second_ack
 
 if TYPE_CHECKING:
     from llft.simulator.cluster import Cluster, Group
@@ -230,6 +231,9 @@ class Process:
     def _multicast(self, effect: effects.Multicast) -> None:
         group_id, data = effect
         self._note_sending(data)
+        objection = unearned_second_ack(self.core, data)
+        if objection is not None:
+            self.cluster.objections.append(objection)
         send, mine = self.cluster.network.send, self.number
         for process in self.cluster.listeners(group_id):
             if process.number != mine:

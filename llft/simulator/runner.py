@@ -182,6 +182,7 @@ def _judge(seed: int, simulation: Simulation) -> SeedResult:
 
     evidence = simulation.evidence()
     violations = [Violation("crash", text) for text in simulation.cluster.core_failures]
+    violations += [Violation("second_ack", text) for text in simulation.cluster.objections[:3]]
     violations += check_all(evidence)
     if not simulation.quiesced and not any(one.property == "progress" for one in violations):
         violations.append(Violation("progress", simulation.describe_unrest()))

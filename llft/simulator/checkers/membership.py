@@ -1,9 +1,11 @@
-"""Membership: at rest all live members of a group agree on it and on the ranks, and it names
-exactly them. The list is in order of precedence, so agreeing on the list is agreeing on ranks."""
+"""Membership: always in order of precedence, which gives the ranks, and the primary of the view is first,
+for it excludes everybody of lower precedence; and at rest all live members agree on it, and it
+names exactly them."""
 
 from __future__ import annotations
 
 from llft.identifiers import Member
+from llft.simulator.checkers.life import Life
 from llft.simulator.checkers.survey import Group, Survey
 from llft.simulator.checkers.violation import Violation
 
@@ -11,9 +13,21 @@ PROPERTY = "membership"
 
 
 def check(survey: Survey) -> list[Violation]:
-    if not survey.evidence.quiesced:
-        return []
-    return [violation for group in survey.groups.values() for violation in _agreed(group)]
+    found = [violation for _, life in survey.lives() for violation in _in_order(life)]
+    if survey.evidence.quiesced:
+        found += [violation for group in survey.groups.values() for violation in _agreed(group)]
+    return found
+
+
+def _in_order(life: Life) -> list[Violation]:
+    for record in life.memberships:
+        precedences = [member.precedence for member in record.membership]
+        if precedences != sorted(precedences) or precedences[:1] != [record.stamp.view.precedence]:
+            text = (
+                f"{life.name} adopted the membership {_names(record.membership)} in view {record.stamp.view}."
+            )
+            return [Violation(PROPERTY, text[0].upper() + text[1:])]
+    return []
 
 
 def _agreed(group: Group) -> list[Violation]:

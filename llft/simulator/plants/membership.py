@@ -7,6 +7,7 @@ from typing import Any
 
 from llft.core import inbox
 from llft.core.inbox import Inbox
+from llft.core.membership.primary_change import PrimaryChange
 from llft.core.membership.recovery import Recovery
 from llft.core.messaging.connection import Connection
 from llft.simulator.plants.plant import Patch, Plant, returns
@@ -33,7 +34,16 @@ def _stays(original: Any) -> Any:
     return on_membership_change
 
 
+def _excludes_nobody(original: Any) -> Any:
+    return lambda self: self.standing.membership
+
+
 PLANTS = (
+    Plant(
+        "no-precedence-exclusion",
+        "a backup that proposes itself does not exclude the members of lower precedence (line 4)",
+        (Patch(PrimaryChange, "surviving_members", _excludes_nobody),),
+    ),
     Plant(
         "recovery-ignores-remote-order",
         "a new primary does not use the order information that remote groups hold",

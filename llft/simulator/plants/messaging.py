@@ -6,6 +6,7 @@ from typing import Any
 
 from llft.core.lamport import LamportClock
 from llft.core.messaging import lane, messaging
+from llft.core.messaging.acknowledgment import Acknowledgment
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.connection_table import FinishedConnections
 from llft.core.messaging.messaging import Messaging
@@ -77,6 +78,11 @@ def _delivers_uncommitted(original: Any) -> Any:
 
 
 PLANTS = (
+    Plant(
+        "second-ack-unearned",
+        "a backup acknowledges a FirstAck for a message that it has not generated (line 64)",
+        (Patch(Acknowledgment, "has_generated", returns(True)),),
+    ),
     Plant(
         "ack-one-too-high",
         "the ack field names a message that has not come yet",

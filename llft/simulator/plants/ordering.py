@@ -63,8 +63,8 @@ PLANTS = (
         (Patch(OrderStream, "suffix", returns(b"")), Patch(OrderStream, "slice", _carries_nothing)),
     ),
     Plant(
-        "hold-nothing",
-        "a remote group does not keep the order information that it gets, so it cannot give it back",
+        "skip-reflection",
+        "a remote group neither keeps nor reflects the order information that it gets",
         (Patch(HeldOrder, "hold", does_nothing),),
         seed=1,
     ),
