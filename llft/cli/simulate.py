@@ -53,7 +53,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     which.add_argument("--seeds", type=_seed_range, metavar="A:B", help="seeds A to B-1 (default 0:100)")
     which.add_argument("--seed", type=_natural, metavar="N", help="this seed only")
     parser.add_argument("--trace", action="store_true", help="print every event (with --seed)")
-    parser.add_argument("--profile", default="default", metavar="NAME", help='the kinds of faults, or "list"')
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        help='the kinds of faults, or "list" (default: "default"; with --plant the one that shows it best)',
+    )
     parser.add_argument("--topology", metavar="NAME", help='which groups there are, or "list"')
     parser.add_argument("--replicas", type=int, choices=range(1, 6), help="of every replicated group")
     parser.add_argument("--replication", choices=[kind.value for kind in Replication])
@@ -122,14 +126,16 @@ def _options(arguments: argparse.Namespace) -> SimulationOptions:
 
     _require("profile", arguments.profile, PROFILES)
     _require("topology", arguments.topology, TOPOLOGIES)
+    profile = arguments.profile or "default"
     if arguments.plant is not None:
         from llft.simulator.plants import PLANTS
 
         _require("plant", arguments.plant, PLANTS)
+        profile = arguments.profile or PLANTS[arguments.plant].profile
     if arguments.journal is not None:
         _make_journal_directory(Path(arguments.journal))
     return SimulationOptions(
-        profile=arguments.profile,
+        profile=profile,
         topology=arguments.topology,
         replicas=arguments.replicas,
         replication=arguments.replication,
@@ -209,7 +215,7 @@ def _print_findings(summary: Summary, arguments: argparse.Namespace, text: TextI
 def replay_command(seed: int, arguments: argparse.Namespace) -> str:
     """The command that shows this seed again, event by event."""
     words = ["llft", "simulate", "--seed", str(seed), "--trace"]
-    if arguments.profile != "default":
+    if arguments.profile not in (None, "default"):
         words += ["--profile", arguments.profile]
     for name in ("topology", "replicas", "replication", "threads", "plant"):
         value = getattr(arguments, name)

@@ -111,7 +111,7 @@ class IntraGroup:
     def on_heartbeat_timer(self) -> None:
         if self.standing.role == PRIMARY:
             self.replica.update_watermarks()
-        self.send_heartbeat(self.replica.heartbeat_flags())
+        self.send_heartbeat(self.replica.reticence.heartbeat_flags())
         self.heartbeat_ns = self.outbox.now_ns + self.timeouts.heartbeat_interval_ns
 
     def send_heartbeat(self, flags: MessageFlag = MessageFlag.NONE) -> None:
@@ -156,7 +156,7 @@ class IntraGroup:
         if header.flags & MessageFlag.ANSWER_AT_ONCE:
             self.replica.answer_wanted = True
         if header.flags & MessageFlag.SWITCH and self.standing.rank == 2:
-            self.replica.switch_at = body.order_end
+            self.replica.reticence.switch_at = body.order_end
 
     def _on_backup_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
         replica = self.replica
@@ -166,8 +166,7 @@ class IntraGroup:
             return
         if header.source_view != self.standing.view:
             return
-        if body.echo >= replica.doubt_beat:
-            replica.end_doubt()
+        replica.reticence.on_echo(body.echo)
         replica.timers.hear_majority(self.outbox.now_ns)
         self.messaging.watermarks.report(body.sender, body.watermark, body.executed)
         replica.update_watermarks()

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
-from zlib import crc32
 
-from llft.config import GroupConfig, PartitionPolicy, Replication
+from llft.config import GroupConfig, Replication
 from llft.core import events
 from llft.core.determinizer.determinizer import Determinizer
 from llft.core.determinizer.engine import MAIN_THREAD
@@ -40,6 +39,8 @@ from llft.core.messaging.messaging import Messaging
 from llft.core.messaging.ordering import Cursor
 from llft.core.messaging.retention import Retention
 from llft.core.outbox import Outbox
+from llft.core.reticence import Reticence
+from llft.core.semi_passive import SemiPassive
 from llft.core.standing import BACKUP, LEFT, PRIMARY, RECOVERING, Standing
 from llft.core.state_transfer import StateTransfer
 from llft.core.timers import Timers
@@ -48,7 +49,7 @@ from llft.core.virtual_sockets import VirtualSockets
 from llft.errors import DivergenceError
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, Member, ViewId
 from llft.instant import NEVER
-from llft.journal.record import ClockRead, MembershipChanged, Operated, RoleChanged, StateApplied
+from llft.journal.record import ClockRead, MembershipChanged, Operated, RoleChanged
 from llft.wire.codec import encode_body
 from llft.wire.messages import (
     UNSETTLED,
@@ -60,7 +61,7 @@ from llft.wire.messages import (
     StateAckBody,
     StateBody,
 )
-from llft.wire.order import PRIMARY_VIEW, SEND, TIME, Entry, OrderContext, OrderEncoder, describe
+from llft.wire.order import SEND, TIME, Entry, OrderContext, OrderEncoder, describe
 
 _OF_THE_APPLICATION = (events.OperationInvoked, events.ThreadEnded)
 
@@ -94,6 +95,8 @@ class Replica:
         self.view_change = ViewChange(self)
         self.sockets = VirtualSockets(self)
         self.transfer = StateTransfer(self)
+        self.reticence = Reticence(self)
+        self.semi_passive = SemiPassive(self)
         self.inbox = Inbox(self)
         self.timers = Timers(self)
         self.determinizer = Determinizer(
@@ -109,18 +112,8 @@ class Replica:
         self.followed_base = 0
         self._journalled = 0
         self._overtaken: dict[int, Entry] = {}
-        self.logged: deque[tuple[Entry, int]] = deque()
-        """At a semi-passive backup: entries after the newest state, with their numbers."""
-        self.newest_state: dict[str, Any] | None = None
-        self.pending_update: StateBody | None = None
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
         self.answer_wanted = False
-        self.switch_at = -1
-        self.switching_until_ns = 0
-        self.leaving_since_ns = 0
-        self.doubt_beat = 1 << 62
-        self.in_doubt = False
-        self.in_minority = False
         self.last_step_ns = 0
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.MessageReceived: lambda event: self.inbox.on_datagram(event.data),
@@ -132,8 +125,8 @@ class Replica:
             events.Started: self._on_started,
             events.PeerDied: lambda event: self.timers.on_certificate(event.birth_id),
             events.StateCaptured: lambda event: self.transfer.on_state_captured(event.state),
-            events.SwitchRequested: lambda event: self.request_switch(),
-            events.LeaveRequested: lambda event: self.request_leave(),
+            events.SwitchRequested: lambda event: self.reticence.request_switch(),
+            events.LeaveRequested: lambda event: self.reticence.request_leave(),
         }
 
     # -- the contract ----------------------------------------------------------------------------
@@ -226,9 +219,9 @@ class Replica:
                 self.view_change.progress()
         if self.answer_wanted and standing.role == BACKUP:
             self.answer_wanted = False
-            self.intra.send_heartbeat(self.heartbeat_flags())
-        if self.switch_at >= 0:
-            self._switch_if_ready()
+            self.intra.send_heartbeat(self.reticence.heartbeat_flags())
+        if self.reticence.switch_at >= 0:
+            self.reticence.switch_if_ready()
         self.hand_out_completions()
         if self.transfer.recipients and standing.role == PRIMARY:
             self.outbox.effects.append(CaptureState())
@@ -244,7 +237,7 @@ class Replica:
 
     def _must_hold(self) -> bool:
         """Intra-group flow control, a switch, doubt, minority: no new order information now."""
-        if self.switching_until_ns or self.in_doubt or self.in_minority:
+        if self.reticence.silent:
             return True
         lane = self.messaging.lane
         return self.messaging.flow.engaged(
@@ -301,8 +294,8 @@ class Replica:
         if cursor is None or self.live:
             return
         if self._logs_only():
-            cursor.advance(self._log_entry)
-            self._apply_pending_update()
+            cursor.advance(self.semi_passive.log_entry)
+            self.semi_passive.apply_pending_update()
         else:
             cursor.advance(self._follow_entry)
 
@@ -312,13 +305,12 @@ class Replica:
     def _follow_entry(self, entry: Entry, number: int) -> None:
         self.determinizer.follow(entry)
 
-    def _log_entry(self, entry: Entry, number: int) -> None:
-        self.logged.append((entry, number))
-        if entry[0] == PRIMARY_VIEW:
-            self.view_change.journal_view(entry[1], number)
-
     def begin_following(self, context: OrderContext, offset: int, count: int) -> None:
         self.cursor = Cursor(self.messaging, context, offset, count)
+        self.begin_performing(count)
+
+    def begin_performing(self, count: int) -> None:
+        """The application is where the log had `count` entries."""
         self.followed_base = self._journalled = count
 
     def own_watermark(self) -> int:
@@ -432,7 +424,7 @@ class Replica:
             return
         self.standing.role = LEFT
         self.outbox.record(RoleChanged, LEFT, reason)
-        if self.leaving_since_ns:
+        if self.reticence.leaving_since_ns:
             self.outbox.effects.append(Stop(reason))
         else:
             self.outbox.effects.append(ResetApplication())
@@ -446,7 +438,7 @@ class Replica:
         self.messaging.uncache()
         self.intra.heard_beat = 0
         self.intra.order_known_to_exist = 0
-        self.switch_at = -1
+        self.reticence.switch_at = -1
 
     def has_followed(self, view: ViewId) -> bool:
         return view in self.lineage
@@ -469,7 +461,7 @@ class Replica:
         backups = self.standing.backups
         self.messaging.watermarks.keep_only(backups)
         if not backups:
-            self.end_doubt()
+            self.reticence.end_doubt()
         self.update_watermarks()
 
     def membership_committed(self, need_state: list[BirthId]) -> None:
@@ -483,16 +475,15 @@ class Replica:
     def on_state(self, body: StateBody) -> None:
         if body.recipient == NO_BIRTH:
             if self.standing.has_state and self.config.replication is Replication.SEMI_PASSIVE:
-                self.pending_update = body
-                self._apply_pending_update()
+                self.semi_passive.on_update(body)
             return
         if body.recipient != self.standing.birth_id or self.standing.role != BACKUP:
             return
         if not self.standing.has_state:
             self._become_what_the_state_says(self.transfer.load(body))
-        self._acknowledge_state(body)
+        self.acknowledge_state(body)
 
-    def _acknowledge_state(self, body: StateBody) -> None:
+    def acknowledge_state(self, body: StateBody) -> None:
         ack = StateAckBody(self.standing.birth_id, body.order_offset)
         self.intra.send(MessageType.STATE_ACK, ack, to=self.standing.view.birth_id)
 
@@ -503,7 +494,7 @@ class Replica:
         if self.standing.view not in self.lineage:
             self.lineage.append(self.standing.view)
         if self.config.replication is Replication.SEMI_PASSIVE:
-            self.newest_state = state
+            self.semi_passive.newest_state = state
         else:
             self.determinizer.restore(state["determinizer"], self.now_ns)
             self.outbox.effects.append(RestoreState(state["application"]))
@@ -512,89 +503,6 @@ class Replica:
         for data in logged:
             self.inbox.on_datagram(data)
         self.answer_wanted = True
-
-    def _apply_pending_update(self) -> None:
-        """Semi-passive: take the newest state, once the log up to its point is complete."""
-        body, cursor = self.pending_update, self.cursor
-        if body is None or cursor is None or self.standing.role == RECOVERING:
-            return
-        if body.order_offset > cursor.watermark:
-            return
-        self.pending_update = None
-        self._acknowledge_state(body)
-        state = self.transfer.load(body)
-        if self.newest_state is not None and state["count"] <= self.newest_state["count"]:
-            return
-        while self.logged and self.logged[0][1] <= state["count"]:
-            self.logged.popleft()
-        self.newest_state = state
-        self.transfer.apply_execution(state)
-        application = state["application"]
-        self.outbox.record(StateApplied, state["count"], len(application), crc32(application))
-
-    def execute_log(self) -> None:
-        """A semi-passive backup is promoted: restore the newest state, perform what was logged since."""
-        state = self.newest_state
-        assert state is not None, "only a member with state proposes itself"
-        self.followed_base = self._journalled = state["count"]
-        self.determinizer.restore(state["determinizer"], self.now_ns)
-        self.outbox.effects.append(RestoreState(state["application"]))
-        while self.logged:
-            entry, _ = self.logged.popleft()
-            self.determinizer.follow(entry)
-
-    # -- planned changes -----------------------------------------------------------------------------
-
-    def heartbeat_flags(self) -> MessageFlag:
-        if self.standing.role == PRIMARY and self.switching_until_ns:
-            return MessageFlag.SWITCH | MessageFlag.ANSWER_AT_ONCE
-        if self.standing.role == BACKUP and self.leaving_since_ns:
-            return MessageFlag.LEAVING
-        return MessageFlag.NONE
-
-    def request_switch(self) -> None:
-        """The primary stops ordering; the backup of rank 2 proposes itself when it has everything."""
-        if self.standing.role == PRIMARY and self.standing.backups and not self.switching_until_ns:
-            self.switching_until_ns = self.now_ns + self.config.timeouts.switch_bound_ns
-            self.determinizer.held = True
-            self.messaging.silent = True
-            self.messaging.lane.flush()
-            orders = self.messaging.lane.orders
-            known = min(self.messaging.watermarks.of_member.values(), default=orders.end)
-            self.intra.send_order(known, orders.end)
-            self.intra.on_heartbeat_timer()
-
-    def request_leave(self) -> None:
-        self.leaving_since_ns = self.now_ns
-        if self.standing.role == PRIMARY and self.standing.backups:
-            self.request_switch()
-        elif self.standing.role == BACKUP:
-            self.intra.on_heartbeat_timer()
-        else:
-            self.reset_and_rejoin("left")
-
-    def _switch_if_ready(self) -> None:
-        """At the backup of rank 2: everything the primary recorded is here."""
-        if self.switch_at < 0 or self.standing.role != BACKUP or not self.standing.has_state:
-            return
-        if self.own_watermark() >= self.switch_at:
-            self.switch_at = -1
-            self.primary_change.propose("planned switch")
-            self.hand_out_completions()
-
-    def end_doubt(self) -> None:
-        """A backup has answered a beat sent after the pause: this primary was not replaced."""
-        if self.in_doubt:
-            self.in_doubt = False
-            self.doubt_beat = 1 << 62
-            self.update_silence()
-
-    def update_silence(self) -> None:
-        messaging = self.messaging
-        majority = self.config.partition is PartitionPolicy.MAJORITY
-        messaging.silent = self.in_doubt or bool(self.switching_until_ns) or (majority and self.in_minority)
-        if not messaging.silent:
-            self.update_watermarks()
 
     # -- connections ---------------------------------------------------------------------------------
 

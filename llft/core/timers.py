@@ -14,7 +14,7 @@ from llft.core.standing import BACKUP, PRIMARY, PROPOSING
 from llft.identifiers import NO_BIRTH, BirthId
 from llft.instant import NEVER
 from llft.journal.record import Suspected
-from llft.wire.messages import MessageFlag, MessageType
+from llft.wire.messages import MessageType
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -67,7 +67,7 @@ class Timers:
                 deadline,
                 replica.sockets.connect_deadline(),
                 replica.transfer.update_ns,
-                replica.switching_until_ns or NEVER,
+                replica.reticence.switching_until_ns or NEVER,
             )
         return min(deadline, replica.view_change.next_deadline())
 
@@ -101,10 +101,9 @@ class Timers:
 
     def _primary_housekeeping(self, now_ns: int) -> None:
         replica = self.replica
-        if replica.switching_until_ns and now_ns >= replica.switching_until_ns:
-            replica.switching_until_ns = 0
-            replica.leaving_since_ns = 0
-            replica.update_silence()
+        switching_until_ns = replica.reticence.switching_until_ns
+        if switching_until_ns and now_ns >= switching_until_ns:
+            replica.reticence.give_up_switch()
         replica.sockets.refuse_overdue(now_ns)
         if now_ns >= replica.transfer.update_ns:
             self._update_state(now_ns)
@@ -142,15 +141,12 @@ class Timers:
         for birth_id in list(replica.detector.heard_ns):
             replica.detector.restart(birth_id, now_ns)
         if self.standing.role == PRIMARY and self.standing.backups:
-            replica.in_doubt = True
-            replica.doubt_beat = replica.intra.beat + 1
-            replica.update_silence()
-            replica.intra.send_heartbeat(MessageFlag.ANSWER_AT_ONCE)
+            replica.reticence.begin_doubt()
 
     def _detect_faulty_backups(self, now_ns: int) -> None:
         """The primary looks at its backups with every beat of its own: that is soon enough."""
         standing, replica = self.standing, self.replica
-        if standing.role != PRIMARY or replica.in_minority:
+        if standing.role != PRIMARY or replica.reticence.in_minority:
             return
         for backup in standing.backups:
             if now_ns >= replica.detector.backup_deadline(backup, standing.rank_of(backup)):
@@ -159,21 +155,19 @@ class Timers:
     def hear_majority(self, now_ns: int) -> None:
         """Majority policy: a primary that hears most of its members again may answer again."""
         replica, standing = self.replica, self.standing
-        if not replica.in_minority:
+        if not replica.reticence.in_minority:
             return
         since_ns = now_ns - self.timeouts.backup_timeout_ns
         heard = sum(replica.detector.heard_ns.get(backup, 0) > since_ns for backup in standing.backups)
         if 2 * (1 + heard) > len(standing.membership):
-            replica.in_minority = False
-            replica.update_silence()
+            replica.reticence.set_minority(False)
 
     def _suspect_backup(self, backup: BirthId, reason: str, now_ns: int) -> None:
         """Backup change, lines 27-29."""
         replica = self.replica
         replica.outbox.record(Suspected, backup, reason)
         if replica.config.partition is PartitionPolicy.MAJORITY and self._is_minority(now_ns):
-            replica.in_minority = True
-            replica.update_silence()
+            replica.reticence.set_minority(True)
             return
         replica.detector.restart(backup, now_ns)
         replica.commit.remove(backup)

@@ -56,7 +56,7 @@ class ViewChange:
         for connection in self.messaging.table:
             connection.settled = bool(connection.reset_reason)
         if replica.config.replication is Replication.SEMI_PASSIVE:
-            replica.execute_log()
+            replica.semi_passive.execute_log()
         replica.intra.send_heartbeat()
         self.ask()
 

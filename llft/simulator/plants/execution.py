@@ -8,7 +8,7 @@ from llft.core import state_transfer
 from llft.core.determinizer.clock import GroupClock
 from llft.core.determinizer.ordered import OrderedEngine
 from llft.core.determinizer.reproduction import Reproduction
-from llft.core.replica import Replica
+from llft.core.semi_passive import SemiPassive
 from llft.core.state_transfer import StateTransfer
 from llft.core.virtual_sockets import VirtualSockets
 from llft.simulator.plants.plant import Patch, Plant, does_nothing
@@ -93,7 +93,7 @@ def _the_one_before(original: Any) -> Any:
 
 
 def _log_not_trimmed(original: Any) -> Any:
-    def apply(self: Replica) -> None:
+    def apply(self: SemiPassive) -> None:
         logged = self.logged.copy()
         original(self)
         self.logged = logged
@@ -102,7 +102,7 @@ def _log_not_trimmed(original: Any) -> Any:
 
 
 def _update_not_kept(original: Any) -> Any:
-    def apply(self: Replica) -> None:
+    def apply(self: SemiPassive) -> None:
         before = self.newest_state
         original(self)
         self.newest_state = before
@@ -198,11 +198,11 @@ PLANTS = (
     Plant(
         "log-not-trimmed",
         "a semi-passive backup performs again what its newest state contains already",
-        (Patch(Replica, "_apply_pending_update", _log_not_trimmed),),
+        (Patch(SemiPassive, "apply_pending_update", _log_not_trimmed),),
     ),
     Plant(
         "update-not-kept",
         "a semi-passive backup drops the log up to an update, but does not keep the update",
-        (Patch(Replica, "_apply_pending_update", _update_not_kept),),
+        (Patch(SemiPassive, "apply_pending_update", _update_not_kept),),
     ),
 )

@@ -1,0 +1,70 @@
+"""A semi-passive backup: it logs and stores states, and performs nothing until it is promoted.
+
+Its log begins where its newest state ends. An update replaces the state, and the log up to it is dropped;
+an update that is ahead of the log waits. Promotion restores the state and performs the log, in
+the order that the primary determined: so nothing is done twice that the state contains already.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from llft.core.effects import RestoreState
+from llft.core.standing import RECOVERING
+from llft.journal.record import StateApplied
+from llft.wire.messages import StateBody
+from llft.wire.order import PRIMARY_VIEW, Entry
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+
+class SemiPassive:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.logged: deque[tuple[Entry, int]] = deque()
+        """Entries after the newest state, with their numbers."""
+        self.newest_state: dict[str, Any] | None = None
+        self.pending_update: StateBody | None = None
+
+    def log_entry(self, entry: Entry, number: int) -> None:
+        self.logged.append((entry, number))
+        if entry[0] == PRIMARY_VIEW:
+            self.replica.view_change.journal_view(entry[1], number)
+
+    def on_update(self, body: StateBody) -> None:
+        self.pending_update = body
+        self.apply_pending_update()
+
+    def apply_pending_update(self) -> None:
+        """Take the newest state, once the log up to its point is complete."""
+        replica = self.replica
+        body, cursor = self.pending_update, replica.cursor
+        if body is None or cursor is None or replica.standing.role == RECOVERING:
+            return
+        if body.order_offset > cursor.watermark:
+            return
+        self.pending_update = None
+        state = replica.transfer.load(body)
+        replica.acknowledge_state(body)
+        if self.newest_state is not None and state["count"] <= self.newest_state["count"]:
+            return
+        while self.logged and self.logged[0][1] <= state["count"]:
+            self.logged.popleft()
+        self.newest_state = state
+        replica.transfer.apply_execution(state)
+        application = state["application"]
+        replica.outbox.record(StateApplied, state["count"], len(application), crc32(application))
+
+    def execute_log(self) -> None:
+        """Promotion: restore the newest state, perform what was logged since."""
+        replica, state = self.replica, self.newest_state
+        assert state is not None, "only a member with state proposes itself"
+        replica.begin_performing(state["count"])
+        replica.determinizer.restore(state["determinizer"], replica.now_ns)
+        replica.outbox.effects.append(RestoreState(state["application"]))
+        while self.logged:
+            entry, _ = self.logged.popleft()
+            replica.determinizer.follow(entry)
