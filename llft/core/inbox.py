@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from llft.core.membership.backup_change import on_membership_change
 from llft.core.messaging.connection import Connection
-from llft.core.standing import JOINING, PRIMARY, RECOVERING
+from llft.core.standing import BACKUP, JOINING, PRIMARY, RECOVERING
 from llft.errors import PeerError
 from llft.identifiers import Role, ViewId
 from llft.journal.record import Superseded
@@ -164,7 +164,10 @@ class Inbox:
             self._on_reset(connection, header)
         elif header.message_type == MessageType.NEW_PRIMARY_VIEW_ACK:
             self._on_new_primary_view_ack(connection, message)
-        elif not connection.reset_reason and self.messaging.accepts_view(connection, header):
+        elif connection.reset_reason:
+            if self.standing.role == PRIMARY:
+                self.messaging.send_reset(header)
+        elif self.messaging.accepts_view(connection, header):
             self.messaging.on_piggyback(connection, message)
             self._on_control(connection, message)
 
@@ -206,7 +209,9 @@ class Inbox:
         held.adopt_view(header.source_view, header.view_start)
         held.on_watermark(header.order_watermark)
         recovery = self.replica.view_change.recovery
-        if recovery is not None:
+        if not connection.fd and self.standing.role == BACKUP:
+            self.messaging.drop_embryo(connection)
+        elif recovery is not None:
             recovery.on_gone(connection.connection_id)
         elif self.standing.role == PRIMARY:
             self.replica.view_change.end_connection(connection)

@@ -142,7 +142,6 @@ class StateTransfer:
         lane.orders.__init__(state["offset"], early_limit_bytes=lane.orders.early_limit_bytes)  # type: ignore[misc]
         lane.group_watermark = min(lane.group_watermark, state["offset"])
         replica.lineage = [_view(plain) for plain in state["lineage"]]
-        messaging.table.finished.load(state["finished"])
         self.apply_execution(state)
         replica.begin_following(OrderContext.unpack(state["context"]), state["offset"], state["count"])
         replica.outbox.record(
@@ -157,6 +156,7 @@ class StateTransfer:
         replica.sockets.next_fd = state["next_fd"]
         replica.sockets.next_conn_seq_num = state["next_conn_seq_num"]
         replica.messaging.lane.clock.value = max(replica.messaging.lane.clock.value, state["lamport"])
+        table.finished.load(state["finished"])
         present = []
         for exported in state["connections"]:
             connection_id = ConnectionId(*exported["id"])
@@ -169,7 +169,8 @@ class StateTransfer:
             if connection_id in replica.messaging.pending_accept:
                 replica.messaging.pending_accept.remove(connection_id)
         for connection in table:
-            if connection.fd and connection.fd < state["next_fd"] and connection.connection_id not in present:
+            over = connection.connection_id in table.finished
+            if over or (0 < connection.fd < state["next_fd"] and connection.connection_id not in present):
                 replica.messaging.forget(connection)
 
 

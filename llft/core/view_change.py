@@ -114,6 +114,8 @@ class ViewChange:
         """Lines 30-31."""
         if body.view != self.standing.view or self.standing.role not in (PRIMARY, RECOVERING):
             return
+        if connection.reset_reason:
+            return
         newer = header.source_view != connection.in_view
         if newer and not header.source_view.supersedes(connection.in_view):
             return
@@ -242,6 +244,8 @@ class ViewChange:
             connection.want(answer.last_sent)
             self.messaging.nack_soon(connection)
         connection.settled = True
+        if connection.closed_here:
+            connection.skip_to(answer.last_sent)
         known = connection.generated_before_successor(answer.received_view)
         if answer.received_up_to and (known is None or answer.received_up_to > known):
             reason = "lost: the remote group knows more of the old primary"

@@ -300,10 +300,13 @@ class VirtualSockets:
             if connection is not None and entry[2] != NO_VIEW:
                 connection.delivered_view = entry[2]
         elif entry[1] in (RESET_ENTRY, FORGOTTEN):
-            connection = self.messaging.table.by_fd.get(entry[2])
-            if connection is None:
-                return
-            if entry[1] == RESET_ENTRY:
-                self._break(connection, "reset by the primary")
-            else:
-                self.messaging.forget(connection)
+            self._passed_end(entry[1], ConnectionId(*entry[3:6]))
+
+    def _passed_end(self, what: int, connection_id: ConnectionId) -> None:
+        connection = self.messaging.table.by_id.get(connection_id)
+        if connection is not None and what == RESET_ENTRY:
+            self._break(connection, "reset by the primary")
+        elif connection is not None:
+            self.messaging.forget(connection)
+        elif what == FORGOTTEN:
+            self.messaging.table.finished.add(connection_id)

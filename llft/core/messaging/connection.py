@@ -329,6 +329,14 @@ class Connection:
         following = self.find_received(self.ordered_position + 1)
         return following is not None and not following.payload
 
+    def skip_to(self, position: int) -> None:
+        """The application has closed the connection: messages up to here are as good as received."""
+        self.discard_after_gap()
+        self.received.clear()
+        self.read_offset = 0
+        self.received_bytes = self.delivered_bytes
+        self.received_up_to = self.delivered_position = max(position, self.received_up_to)
+
     def take(self, size: int) -> bytes:
         """Lines 34-43: deliver the next `size` bytes; messages used up move to the delivered list."""
         if size == 0:

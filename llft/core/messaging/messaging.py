@@ -101,6 +101,14 @@ class Messaging:
         if all(other.remote_group_id != connection.remote_group_id for other in self.table):
             self.held_for(connection.remote_group_id).clear()
 
+    def drop_embryo(self, connection: Connection) -> None:
+        """At a backup: the client group gave up before its connection was accepted. If the primary
+        did accept it, the log will say so."""
+        del self.table.by_id[connection.connection_id]
+        self.uncache(connection)
+        if connection.connection_id in self.pending_accept:
+            self.pending_accept.remove(connection.connection_id)
+
     def uncache(self, connection: Connection | None = None) -> None:
         """A view or a connection changed: datagrams must be looked at in full again."""
         self.lane.by_prefix.clear()
@@ -282,9 +290,7 @@ class Messaging:
     def _embryo(self, header: Header) -> Connection | None:
         """A Request on a connection that is not known yet: its CONNECT may come later."""
         connection_id = self.identify(header)
-        if header.message_type != MessageType.REQUEST or header.role != Role.CLIENT:
-            return None
-        if connection_id in self.table.finished:
+        if header.role == Role.SERVER or connection_id in self.table.finished:
             if self.standing.role == PRIMARY:
                 self.send_reset(header)
             return None
