@@ -435,6 +435,7 @@ class Replica:
         if self.standing.view not in self.lineage:
             self.lineage.append(self.standing.view)
         self.messaging.lane.orders.forget_early()
+        self.semi_passive.pending_update = None  # it may be of a history that nobody continued
         self.messaging.uncache()
         self.intra.heard_beat = 0
         self.intra.order_known_to_exist = 0
