@@ -122,12 +122,18 @@ class Inbox:
         header = message.header
         if header.fragment_count == 1:
             return message.payload
-        key = (header.source_group_id, header.conn_seq_num, header.source_view, header.timestamp)
+        key = (
+            header.message_type,
+            header.source_group_id,
+            header.conn_seq_num,
+            header.source_view,
+            header.timestamp,
+        )
         return self.reassembly.add(key, header.fragment_index, header.fragment_count, message.payload)
 
     def _on_propose_backup(self, header: Header, body: Any) -> None:
         if self.standing.role == JOINING:
-            self.replica.joining.on_other_joiner(body.sender)
+            self.replica.joining.on_other_joiner(body)
         elif self.standing.role == PRIMARY:
             self.replica.commit.on_propose_backup(body)
 
@@ -144,6 +150,7 @@ class Inbox:
         if header.source_view == self.standing.view:
             if not self.standing.has_state:
                 self.standing.view_start = header.view_start
+                self.replica.view_change.settled_view = header.source_view
             self.replica.on_state(body)
 
     # -- inter-group connections ---------------------------------------------------------------

@@ -17,6 +17,7 @@ from llft.journal.record import HeartbeatArrived
 from llft.wire.codec import encode, encode_body
 from llft.wire.fragment import slices
 from llft.wire.messages import (
+    UNSETTLED,
     Body,
     Header,
     HeartbeatBody,
@@ -44,7 +45,9 @@ class IntraGroup:
         self.heartbeat_ns = NEVER
         self.order_nack_ns = NEVER
         self.order_known_to_exist = 0
-        self.nonce = 0
+        birth_id = replica.standing.birth_id
+        self.nonce = (birth_id.start_ns & 0xFFFF_FFFF) << 28 ^ birth_id.pid << 20
+        """Tells fragmented messages of different senders and times apart."""
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -155,8 +158,8 @@ class IntraGroup:
         self.note_order_end(body.order_end)
         if header.flags & MessageFlag.ANSWER_AT_ONCE:
             self.replica.answer_wanted = True
-        if header.flags & MessageFlag.SWITCH and self.standing.rank == 2:
-            self.replica.reticence.switch_at = body.order_end
+        wanted = header.flags & MessageFlag.SWITCH and self.standing.rank == 2
+        self.replica.reticence.switch_at = body.order_end if wanted else -1
 
     def _on_backup_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
         replica = self.replica
@@ -184,7 +187,7 @@ class IntraGroup:
     def on_order_nack_timer(self) -> None:
         self.order_nack_ns = NEVER
         end = self.messaging.lane.orders.end
-        if self.order_known_to_exist > end and self.standing.has_state:
+        if self.order_known_to_exist > end and self.standing.has_state and self.standing.role == BACKUP:
             body = NackBody(self.standing.birth_id, order_start=end, order_end=self.order_known_to_exist)
             self.send(MessageType.NACK, body)
             self.order_nack_ns = self.outbox.now_ns + self.timeouts.nack_interval_ns
@@ -196,10 +199,17 @@ class IntraGroup:
             return
         if standing.role == BACKUP:
             self.replica.view_change.learn_view_start(header.view_start)
-        if message.order_bytes and standing.role in (BACKUP, RECOVERING):
+        if message.order_bytes and self._is_of_our_history(header):
             self.messaging.lane.orders.insert(message.order_start, message.order_bytes)
         if header.flags & MessageFlag.ANSWER_AT_ONCE:
             self.replica.answer_wanted = True
+
+    def _is_of_our_history(self, header: Header) -> bool:
+        """A recovering primary takes what its members know. A backup takes it from the settled primary only:
+        what another member gave for the recovery may lie beyond the virtual synchrony point."""
+        if self.standing.role == RECOVERING:
+            return True
+        return self.standing.role == BACKUP and header.view_start == self.standing.view_start != UNSETTLED
 
     def on_local_nack(self, header: Header, body: NackBody) -> None:
         """Lines 73-75 on the intra-group connection. A backup answers only its recovering primary."""

@@ -46,7 +46,7 @@ from llft.core.state_transfer import StateTransfer
 from llft.core.timers import Timers
 from llft.core.view_change import ViewChange
 from llft.core.virtual_sockets import VirtualSockets
-from llft.errors import DivergenceError
+from llft.errors import DivergenceError, PeerError
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, Member, ViewId
 from llft.instant import NEVER
 from llft.journal.record import ClockRead, MembershipChanged, Operated, RoleChanged
@@ -293,11 +293,14 @@ class Replica:
         cursor = self.cursor
         if cursor is None or self.live:
             return
-        if self._logs_only():
-            cursor.advance(self.semi_passive.log_entry)
-            self.semi_passive.apply_pending_update()
-        else:
-            cursor.advance(self._follow_entry)
+        try:
+            if self._logs_only():
+                cursor.advance(self.semi_passive.log_entry)
+                self.semi_passive.apply_pending_update()
+            else:
+                cursor.advance(self._follow_entry)
+        except PeerError as error:
+            self.reset_and_rejoin(f"order information is damaged: {error}")
 
     def _logs_only(self) -> bool:
         return self.config.replication is Replication.SEMI_PASSIVE and self.standing.role != RECOVERING
@@ -496,6 +499,7 @@ class Replica:
             self.lineage.append(self.standing.view)
         if self.config.replication is Replication.SEMI_PASSIVE:
             self.semi_passive.newest_state = state
+            self.semi_passive.stored_ns = self.now_ns
         else:
             self.determinizer.restore(state["determinizer"], self.now_ns)
             self.outbox.effects.append(RestoreState(state["application"]))
@@ -519,6 +523,7 @@ class Replica:
         if not connection.received:
             return
         last = connection.received[-1]
+        connection.keep_partly_read()
         connection.received.clear()
         connection.delivered_bytes = connection.received_bytes
         connection.read_offset = 0

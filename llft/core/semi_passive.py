@@ -28,6 +28,8 @@ class SemiPassive:
         """Entries after the newest state, with their numbers."""
         self.newest_state: dict[str, Any] | None = None
         self.pending_update: StateBody | None = None
+        self.stored_ns = 0
+        """When the newest state came: the group clock has gone on since."""
 
     def log_entry(self, entry: Entry, number: int) -> None:
         self.logged.append((entry, number))
@@ -54,6 +56,7 @@ class SemiPassive:
         while self.logged and self.logged[0][1] <= state["count"]:
             self.logged.popleft()
         self.newest_state = state
+        self.stored_ns = replica.now_ns
         replica.transfer.apply_execution(state)
         application = state["application"]
         replica.outbox.record(StateApplied, state["count"], len(application), crc32(application))
@@ -63,7 +66,8 @@ class SemiPassive:
         replica, state = self.replica, self.newest_state
         assert state is not None, "only a member with state proposes itself"
         replica.begin_performing(state["count"])
-        replica.determinizer.restore(state["determinizer"], replica.now_ns)
+        age_ns = replica.now_ns - self.stored_ns
+        replica.determinizer.restore(state["determinizer"], replica.now_ns, age_ns=age_ns)
         replica.outbox.effects.append(RestoreState(state["application"]))
         while self.logged:
             entry, _ = self.logged.popleft()

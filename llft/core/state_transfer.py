@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 _LENGTH = Struct("<I")
 """A state is the length of the protocols' part, that part, and the application's bytes."""
 
+_PARTS = (
+    "offset", "count", "context", "lamport", "lineage", "performed_view", "next_fd", "next_conn_seq_num",
+    "finished", "connections", "determinizer",
+)  # fmt: skip
+
 _FIELDS = (
     "fd", "generated", "out_base", "out_view_num", "out_bases", "sent_digest", "acked", "remote_watermark",
     "delivered_position", "delivered_timestamp", "delivered_bytes", "delivered_digest", "read_offset",
@@ -129,6 +134,9 @@ class StateTransfer:
         end = start + _LENGTH.unpack_from(body.state)[0]
         state = snapshot.load(body.state[start:end])
         state["application"] = body.state[end:]
+        missing = [name for name in _PARTS if name not in state]
+        if missing:
+            raise PeerError("state_incomplete", "ask for the state again", missing=missing)
         if crc32(state["application"]) != body.digest:
             raise PeerError("state_digest_differs", "ask for the state again")
         return state

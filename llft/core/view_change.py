@@ -39,6 +39,8 @@ class ViewChange:
         self.messaging.on_unagreed_view = self.object_to_view
         self.messaging.on_lost_messages = self.give_up_connection
         self.journalled_view: ViewId = NO_VIEW
+        self.settled_view: ViewId = NO_VIEW
+        """The newest view of which this replica knows where it began."""
         self.unsettled_ns = NEVER
         """When to ask again the groups whose connections are not settled in this view."""
 
@@ -105,8 +107,11 @@ class ViewChange:
             recovery.awaited.clear()
             recovery.order_ends.clear()
             self.progress()
-        else:
+        elif self.replica.determinizer.caught_up or recovery.patience == 0:
             self._settle_view()
+        else:  # the application computes: that is not for us to bound, within reason
+            recovery.patience -= 1
+            recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
 
     def on_new_primary_view_ack(
         self, connection: Connection, header: Header, body: NewPrimaryViewAckBody
@@ -139,12 +144,15 @@ class ViewChange:
     def object_to_view(self, connection: Connection, header: Header) -> None:
         """After a partition: the remote group speaks to us in a view that has agreed with another primary
         of our group, not with us. It must ask us first, so we answer as if it had, indefinitely."""
+        if header.view_start == UNSETTLED:
+            return  # it is recovering, and asks
         body = NewPrimaryViewAckBody(
             header.source_view,
             False,
             self._received_view(connection),
             connection.received_up_to,
             connection.generated,
+            self.messaging.held_for(connection.remote_group_id).export(),
         )
         self.replica.send_answer(connection, body)
 
@@ -161,14 +169,28 @@ class ViewChange:
             return
         orders = self.messaging.lane.orders
         if recovery.phase == COLLECTING and recovery.collected(orders.end):
-            for start, data in recovery.usable_pieces(self.replica.lineage):
-                orders.insert(start, data)
-            orders.forget_early()
+            if not self._take_pieces(recovery):
+                return
             recovery.phase = PERFORMING
             recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
             self.replica.follow_log()
         if recovery.phase == PERFORMING and self._performed_everything():
             self._settle_view()
+
+    def _take_pieces(self, recovery: Recovery) -> bool:
+        """What the remote groups hold continues our own order stream; where they know of a later view than
+        this replica has order information of, ours ends at its start. False: this replica is of no use."""
+        lineage = self.replica.lineage
+        known = lineage.index(self.settled_view) if self.settled_view in lineage else -1
+        later = lineage[known + 1 :]
+        starts = [piece.view_start for piece in recovery.pieces if piece.view in later]
+        if not self._cut_at(min(starts, default=UNSETTLED)):
+            return False
+        orders = self.messaging.lane.orders
+        for start, data in recovery.usable_pieces(lineage):
+            orders.insert(start, data)
+        orders.forget_early()
+        return True
 
     def _performed_everything(self) -> bool:
         """Line 32."""
@@ -194,6 +216,7 @@ class ViewChange:
         check_transition(standing.role, PRIMARY)
         standing.role = PRIMARY
         standing.view_start = offset
+        self.settled_view = standing.view
         self.recovery = None
         self.messaging.recoverable_view = NO_VIEW
         lane.orders.reset_reflected(min(recovery.order_ends.values(), default=offset))
@@ -300,10 +323,19 @@ class ViewChange:
         if view_start == UNSETTLED or standing.view_start != UNSETTLED:
             return
         standing.view_start = view_start
-        replica = self.replica
-        if standing.has_state and self.messaging.lane.orders.end > view_start and replica.cursor is not None:
-            if not replica.cursor.cut(view_start):
-                replica.reset_and_rejoin("performed more than the new primary")
+        self.settled_view = standing.view
+        self.messaging.lane.orders.forget_early()
+        self._cut_at(view_start)
+
+    def _cut_at(self, offset: int) -> bool:
+        """Give up what this replica knows of an older view beyond the start of a newer one."""
+        cursor = self.replica.cursor
+        if not self.standing.has_state or cursor is None or self.messaging.lane.orders.end <= offset:
+            return True
+        if cursor.cut(offset):
+            return True
+        self.replica.reset_and_rejoin("performed more than the new primary")
+        return False
 
     # -- the remote group: lines 36-41 ---------------------------------------------------------
 
@@ -332,7 +364,7 @@ class ViewChange:
             received_view,
             connection.received_up_to,
             max(connection.generated, connection.transmitted),
-            tuple(held.pieces),
+            held.export(),
         )
         self.replica.send_answer(connection, body)
 

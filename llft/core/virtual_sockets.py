@@ -15,7 +15,7 @@ from llft.core.messaging.connection import CONNECT, HALF_CLOSE, Connection
 from llft.core.messaging.flow_control import window_open
 from llft.core.messaging.ordering import ACCEPTED, FORGOTTEN, OPENED
 from llft.core.messaging.ordering import RESET as RESET_ENTRY
-from llft.errors import DivergenceError
+from llft.errors import DivergenceError, UnsupportedOperationError
 from llft.identifiers import NO_VIEW, ConnectionId, GroupId
 from llft.instant import NEVER
 from llft.journal.record import ConnectionEnded, Delivered, Diverged, Sent
@@ -209,6 +209,9 @@ class VirtualSockets:
         connection = self.messaging.table.by_fd[fd]
         lane = self.messaging.lane
         flags = _FLAGS[kind]
+        if len(payload) > self.messaging.largest_payload:
+            remedy = f"write at most {self.messaging.largest_payload} bytes at a time"
+            raise UnsupportedOperationError("message_too_large", remedy, size=len(payload))
         if timestamp is None:
             timestamp = lane.clock.on_send()
         else:
@@ -274,6 +277,7 @@ class VirtualSockets:
         connection.reset_reason = reason
         connection.sent.clear()
         connection.sent_bytes = 0
+        connection.keep_partly_read()
         connection.received.clear()
         connection.discard_after_gap()
         for timer in ("ack_due_ns", "retransmit_ns", "nacked_ns", "keep_alive_ns"):

@@ -8,6 +8,7 @@ semi-passive backup generates nothing: it must know the order of the message.
 from __future__ import annotations
 
 from llft.core.replica import Replica
+from llft.core.standing import LEFT
 from llft.wire.codec import decode
 from llft.wire.messages import MessageType
 
@@ -16,7 +17,7 @@ _SECOND_ACK = bytes((MessageType.SECOND_ACK,))
 
 def unearned_second_ack(core: object, data: bytes) -> str | None:
     """Why this datagram should not have been sent; None for all others."""
-    if data[1:2] != _SECOND_ACK or not isinstance(core, Replica):
+    if data[1:2] != _SECOND_ACK or not isinstance(core, Replica) or core.role == LEFT:
         return None
     header = decode(data).header
     connection = core.messaging.find(header)

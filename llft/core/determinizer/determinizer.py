@@ -133,14 +133,14 @@ class Determinizer:
             raise MisuseError("snapshot_not_quiescent", "drain, and be caught up")
         return snapshot.dump(self._engine.capture())
 
-    def restore(self, state: bytes, now_ns: int) -> None:
-        """Become, as a backup, what was captured. Only for a new determinizer."""
+    def restore(self, state: bytes, now_ns: int, *, age_ns: int = 0) -> None:
+        """Become, as a backup, what was captured, so long ago. Only for a new determinizer."""
         if self._engine.last_thread or self._engine.live:
             raise MisuseError("restored_into_a_running_one", "restore into a new determinizer")
         loaded = snapshot.load(state)
         if loaded.get("mode") != self.mode.value:
             raise PeerError("thread_modes_differ", "start all replicas alike", mode=loaded.get("mode"))
-        self._engine.adopt(loaded, now_ns)
+        self._engine.adopt(loaded, now_ns, age_ns)
 
     def statistics(self) -> dict[str, int]:
         return self._engine.statistics()

@@ -97,7 +97,7 @@ class Engine:
             "clock": outside.clock.snapshot(outside.local_clock),
         }
 
-    def adopt(self, state: dict[str, Any], now_ns: int) -> None:
+    def adopt(self, state: dict[str, Any], now_ns: int, age_ns: int) -> None:
         outside = self.outside
         outside.now_ns = now_ns
         self.last_thread = state["last_thread"]
@@ -107,7 +107,8 @@ class Engine:
         outside.opened = state["opened"]
         outside.connecting = state["connecting"]
         outside.counts = state["counts"]
-        outside.clock.restore(state["clock"], outside.local_clock)
+        local_clock = outside.local_clock
+        outside.clock.restore(state["clock"], lambda clock_id: local_clock(clock_id) - age_ns)
 
 
 def unsupported(operation: object) -> UnsupportedOperationError:

@@ -21,6 +21,7 @@ from llft.core.determinizer.mutex import DONE, NOT_DONE, NOT_HELD
 from llft.core.determinizer.operations import (
     Claim,
     Operation,
+    Receive,
     Release,
     Result,
     Select,
@@ -73,6 +74,9 @@ class OrderedEngine(Engine):
         kind = type(operation)
         if kind is Yield:
             self.completions.append(("resume", thread, None))
+            return
+        if isinstance(operation, Receive) and operation.limit <= 0:
+            self.completions.append(("resume", thread, b""))  # nothing was asked for: no entry
             return
         attempt = self._attempts.get(kind)
         if attempt is None:
@@ -254,7 +258,7 @@ class OrderedEngine(Engine):
             "alive": sorted(self._alive),
         }
 
-    def adopt(self, state: dict[str, Any], now_ns: int) -> None:
-        super().adopt(state, now_ns)
+    def adopt(self, state: dict[str, Any], now_ns: int, age_ns: int) -> None:
+        super().adopt(state, now_ns, age_ns)
         self.mutexes.adopt(state["mutexes"])
         self._alive = set(state["alive"])

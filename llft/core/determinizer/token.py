@@ -33,6 +33,7 @@ from llft.core.determinizer.mutex import NOT_HELD
 from llft.core.determinizer.operations import (
     Claim,
     Operation,
+    Receive,
     Release,
     Result,
     Select,
@@ -68,6 +69,7 @@ class TokenEngine(Engine):
             Sleep: self._on_sleep,
             Spawn: self._on_spawn,
             Select: self._on_select,
+            Receive: self._on_receive,
         }
 
     def start(self) -> None:
@@ -127,6 +129,12 @@ class TokenEngine(Engine):
             self._park(thread, operation)
         else:
             self._complete(thread, result)
+
+    def _on_receive(self, thread: ThreadId, operation: Receive) -> None:
+        if operation.limit <= 0:
+            self._complete(thread, b"")  # nothing was asked for: no entry
+        else:
+            self._on_outside(thread, operation)
 
     def _on_select(self, thread: ThreadId, operation: Select) -> None:
         self.outside.set_deadline(thread, operation.timeout_ns)
@@ -280,8 +288,8 @@ class TokenEngine(Engine):
             "pending": self._pending,
         }
 
-    def adopt(self, state: dict[str, Any], now_ns: int) -> None:
-        super().adopt(state, now_ns)
+    def adopt(self, state: dict[str, Any], now_ns: int, age_ns: int) -> None:
+        super().adopt(state, now_ns, age_ns)
         self.mutexes.adopt(state["mutexes"])
         scheduler = self.scheduler
         scheduler.run_queue = deque(state["run_queue"])

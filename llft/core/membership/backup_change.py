@@ -37,6 +37,7 @@ class Joining:
         self.retransmission_count = 0
         self.may_found = True
         self.former = NO_BIRTH
+        self.deferrals = 0
 
     def start(self, *, may_found: bool, former: BirthId = NO_BIRTH) -> None:
         """Lines 1-9. Logging has started with the process itself: what arrives is kept."""
@@ -65,9 +66,12 @@ class Joining:
         self.retransmit_ns = NEVER
         self.port.become_first_member()
 
-    def on_other_joiner(self, other: BirthId) -> None:
-        """Two processes start a group together: the younger waits for the older one."""
-        mine = self.standing.birth_id
+    def on_other_joiner(self, body: ProposeBackupBody) -> None:
+        """Two processes start a group together: the younger waits for the older one, for a bounded time."""
+        mine, other = self.standing.birth_id, body.sender
+        self.deferrals += 1
+        if body.former != NO_BIRTH or self.deferrals > 4 * self.timeouts.join_max_count:
+            return
         if (other.start_ns, other.host_id, other.pid) < (mine.start_ns, mine.host_id, mine.pid):
             self.retransmission_count = 0
 

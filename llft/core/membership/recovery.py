@@ -37,6 +37,8 @@ class Recovery:
         self.answers: dict[ConnectionId, tuple[Header, NewPrimaryViewAckBody]] = {}
         self.gone: list[ConnectionId] = []
         self.pieces: list[OrderRange] = []
+        self.patience = 200
+        """How often the bound on performing is put off for an application that computes."""
         self.ask_ns = started_ns
         self.bound_ns = NEVER
 

@@ -25,6 +25,9 @@ HALF_CLOSE = 2
 """Of MessageFlag, as plain integers for the hot lane."""
 
 
+_PLACEHOLDERS_MAX = 512
+
+
 class SentMessage(NamedTuple):
     """A message that this member originated: it is retransmitted from here."""
 
@@ -224,7 +227,6 @@ class Connection:
     def begin_view(self, view: ViewId, base: int) -> None:
         """Line 33: numbers restart in the new primary view, after `base` messages."""
         self.generated_at.append((view, self.generated))
-        del self.generated_at[:-8]
         self.out_base = base
         self.out_view_num = view.primary_view_num
         self.out_bases[view.primary_view_num] = base
@@ -262,7 +264,7 @@ class Connection:
             self.half_closed_there = True
 
     def _create_placeholders(self, first: int, beyond: int) -> None:
-        for missing in range(max(first, beyond - 512), beyond):
+        for missing in range(first, min(beyond, first + _PLACEHOLDERS_MAX)):
             if missing not in self.pending and missing not in self.nacks:
                 self.nacks[missing] = 0
 
@@ -276,6 +278,7 @@ class Connection:
 
     def want(self, up_to: int) -> None:
         """Lines 24, 72: somebody has shown that messages up to this position exist."""
+        up_to = min(up_to, self.received_up_to + _PLACEHOLDERS_MAX)
         if up_to > self.received_up_to:
             self._create_placeholders(self.received_up_to + 1, up_to + 1)
 
@@ -328,6 +331,11 @@ class Connection:
     def _follows_empty(self) -> bool:
         following = self.find_received(self.ordered_position + 1)
         return following is not None and not following.payload
+
+    def keep_partly_read(self) -> None:
+        """Before the rest is dropped: a backup may have to read the same part of the first message."""
+        if self.read_offset and self.received:
+            self.delivered.append(self.received[0])
 
     def skip_to(self, position: int) -> None:
         """The application has closed the connection: messages up to here are as good as received."""

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from llft.core.messaging.connection import Connection
 from llft.identifiers import ConnectionId, GroupId, Role, ViewId
 
+_REMEMBERED_MAX = 4096
+
 
 class FinishedConnections:
     """Which connSeqNums of each pair of groups are over. Bounded by the open connections."""
@@ -28,6 +30,8 @@ class FinishedConnections:
             above.append(connection_id.conn_seq_num)
             above.sort()
         floor = self.floor.get(pair, 0)
+        if len(above) > _REMEMBERED_MAX:
+            floor = above[0]  # numbers below that were never used with this group, or given up
         while above and above[0] <= floor + 1:
             floor = max(floor, above.pop(0))
         self.floor[pair] = floor

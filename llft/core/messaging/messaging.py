@@ -42,9 +42,12 @@ def _names_base(header: Header) -> bool:
     return header.message_type <= MessageType.REPLY and not header.flags & MessageFlag.PASSED_ON
 
 
-def fragment_key(connection: Connection, position: int) -> tuple[ConnectionId, ViewId, int]:
-    """Fragments add up only within a view: a new primary may send another message at that position."""
-    return connection.connection_id, connection.in_view, position
+def fragment_key(
+    connection: Connection, position: int, *, passed_on: bool
+) -> tuple[ConnectionId, ViewId, int, bool]:
+    """Fragments add up only within a view: a new primary may send another message at that position. And our
+    own primary, which passes messages on, may cut them differently."""
+    return connection.connection_id, connection.in_view, position, passed_on
 
 
 class Messaging:
@@ -77,6 +80,7 @@ class Messaging:
         carried = limits.order_carried_bytes + limits.order_carried_bytes // 2
         self.fragment_room = max(limits.datagram_bytes - _HEADER_BYTES - carried, 64)
         """Payload of one datagram, with room for all the order information it may have to carry."""
+        self.largest_payload = min(limits.message_bytes, self.fragment_room * 65_535)
 
     # -- connections -------------------------------------------------------------------------
 
@@ -341,7 +345,8 @@ class Messaging:
         position = header.view_base + header.msg_seq_num
         if position <= connection.received_up_to:
             return b""
-        key = fragment_key(connection, position)
+        passed_on = bool(header.flags & MessageFlag.PASSED_ON)
+        key = fragment_key(connection, position, passed_on=passed_on)
         try:
             whole = self.reassembly.add(key, header.fragment_index, header.fragment_count, message.payload)
         except PeerError:
@@ -411,7 +416,8 @@ class Messaging:
         header = message.header
         connection.heard_ns = self.outbox.now_ns
         base = connection.out_bases.get(header.ack_view_num)
-        if base is not None and header.message_type != MessageType.SECOND_ACK:
+        late = self.standing.role == PRIMARY and header.ack_view_num != connection.out_view_num
+        if base is not None and not late and header.message_type != MessageType.SECOND_ACK:
             self._on_ack(connection, header, base + header.ack)
         if header.back > connection.remote_watermark:
             connection.remote_watermark = header.back

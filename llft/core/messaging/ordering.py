@@ -145,6 +145,7 @@ class Cursor:
         connection = self.messaging.table.by_fd.get(fd)
         if connection is None:
             return
+        position = max(position, connection.ordered_position + 1)
         stale = any(
             message.position >= position and view.supersedes(message.view) for message in connection.received
         )

@@ -13,6 +13,8 @@ from __future__ import annotations
 from llft.identifiers import NO_VIEW, ViewId
 from llft.wire.messages import UNSETTLED, OrderRange
 
+_RANGES_MAX = 1000
+
 
 class HeldOrder:
     """What one replica holds of one remote group's order stream."""
@@ -33,6 +35,8 @@ class HeldOrder:
     def adopt_view(self, view: ViewId, view_start: int) -> None:
         """The remote group has a new primary view; once its start is known, what older views
         said beyond it is void."""
+        if self.view.supersedes(view):
+            return  # a late message on another connection
         if view != self.view:
             self.view = view
             self.unreflected = []
@@ -101,6 +105,18 @@ class HeldOrder:
         self.watermark = watermark
         self.pieces = [piece for piece in self.pieces if piece.end > watermark]
         self.unreflected = [piece for piece in self.unreflected if piece[0] + len(piece[1]) > watermark]
+
+    def export(self) -> tuple[OrderRange, ...]:
+        """All that is held, for an answer to a NewPrimaryView: what touches is joined."""
+        joined: list[OrderRange] = []
+        for piece in sorted(self.pieces, key=lambda p: (p.view, p.start)):
+            last = joined[-1] if joined else None
+            if last is not None and last.view == piece.view and piece.start <= last.end:
+                data = last.data + piece.data[last.end - piece.start :]
+                joined[-1] = OrderRange(piece.view, piece.view_start, last.start, data)
+            else:
+                joined.append(piece)
+        return tuple(joined[-_RANGES_MAX:])
 
     def clear(self) -> None:
         """The last connection with that group is over: all of its members have all of this."""

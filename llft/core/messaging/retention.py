@@ -18,6 +18,7 @@ from llft.wire.fragment import slices
 from llft.wire.messages import UNSETTLED, Header, Message, MessageFlag, MessageType, NackBody
 
 _NACKED_AT_ONCE = 64
+_FRAGMENTS_NACKED_AT_ONCE = 128
 _RETRANSMITTED_AT_ONCE = 16
 
 
@@ -53,10 +54,7 @@ class Retention:
             del connection.nacks[position]
         if not connection.nacks:
             return
-        positions = tuple(
-            (position, messaging.reassembly.missing(fragment_key(connection, position)))
-            for position in sorted(connection.nacks)[:_NACKED_AT_ONCE]
-        )
+        positions = tuple(self._missing(connection))
         client, server, number = connection.connection_id
         body = NackBody(messaging.standing.birth_id, client, server, number, positions)
         if messaging.standing.role in (PRIMARY, RECOVERING):
@@ -65,6 +63,21 @@ class Retention:
             self.send_local(MessageType.NACK, body)
         wait_ns = messaging.config.timeouts.nack_interval_ns
         messaging.arm(connection, "nacked_ns", messaging.outbox.now_ns + wait_ns)
+
+    def _missing(self, connection: Connection) -> list[tuple[int, tuple[int, ...]]]:
+        """What to ask for: messages, or fragments of them, no more than fits into a datagram."""
+        messaging = self.messaging
+        passed_on = messaging.standing.role not in (PRIMARY, RECOVERING)
+        asked: list[tuple[int, tuple[int, ...]]] = []
+        room = _FRAGMENTS_NACKED_AT_ONCE
+        for position in sorted(connection.nacks)[:_NACKED_AT_ONCE]:
+            key = fragment_key(connection, position, passed_on=passed_on)
+            fragments = messaging.reassembly.missing(key)[:room]
+            asked.append((position, fragments))
+            room -= len(fragments)
+            if room <= 0:
+                break
+        return asked
 
     # -- on receiving a Nack (lines 73-75) ---------------------------------------------------
 
