@@ -287,6 +287,7 @@ class ViewChange:
         if connection.closed_here or ended:
             connection.collect_sent(connection.sent[-1].timestamp if connection.sent else 0)
             connection.half_closed_there = True
+            connection.over_at = 0  # the remote group has nothing more to ask us
         else:
             self.replica.sockets.reset(connection, "reset by the remote group")
 

@@ -5,7 +5,8 @@ all. What was lost on it is excused
 
     told       if one end was reset, and the other was too, had closed before, or never knew of it;
     finished   if it was opened to a branch that was pruned, and closed by the end that is left
-               before anybody could tell: only with a partition, and only if a branch was pruned.
+               before anybody could tell; or if both groups were split, and each surviving branch
+               closed it with the other's pruned one: only with a partition, and only if a branch was pruned.
 
 Requests follow their connections. Ids are deterministic in the client's program, so two branches
 of a client group may ask under one id; the stray asking is excused with the connection it took.
@@ -37,6 +38,8 @@ def was_told(survey: Survey, connection: ConnectionId) -> bool:
 def was_finished(survey: Survey, connection: ConnectionId) -> bool:
     ends = (connection.client_group_id, connection.server_group_id)
     fates = _fates(survey, connection)
+    if fates == [CLOSED, CLOSED] and was_partitioned(survey):
+        return all(connection in survey.groups[end].strayed for end in ends)
     if sorted(fates) not in ([CLOSED, UNKNOWN], [GONE, UNKNOWN]) or not was_partitioned(survey):
         return False
     return survey.groups[ends[fates.index(UNKNOWN)]].has_pruned
