@@ -35,7 +35,7 @@ __all__ = ["PROFILES", "TOPOLOGIES", "Profile", "draw_topology", "find_profile"]
 Choice = TypeVar("Choice", bound=Enum)
 
 MINOR_MISHAPS = LinkQuality(loss=0.006, duplication=0.003, reorder=0.004, corruption=0.001, spike=0.001)
-TARGET_REQUESTS = 208
+TARGET_REQUESTS = 204
 """Application requests of one seed, over all client groups."""
 
 
@@ -47,7 +47,7 @@ class Profile:
     faults: tuple[tuple[str, int], ...] = ()
     """Kinds of faults (names of classes in `faults`) with their weights."""
     fault_gap_ns: tuple[int, int] = (45 * MS, 115 * MS)
-    horizon_ns: int = 370 * MS
+    horizon_ns: int = 320 * MS
     """No fault begins after this; then the world must quiesce."""
     quality: LinkQuality = PERFECT
     burst_loss: float = 0.2

@@ -33,7 +33,7 @@ __all__ = ["SeedResult", "Simulation", "SimulationOptions", "run_seed"]
 
 QUIESCENCE_BOUND_NS = 8 * SECOND
 CHECK_INTERVAL_NS = 20 * MS
-GRACE_NS = 300 * MS
+GRACE_NS = 200 * MS
 """After the last activity: acknowledgments, watermarks and garbage collection finish."""
 EVENT_LIMIT = 3_000_000
 

@@ -28,7 +28,9 @@ REGRESSIONS: list[Regression] = [
     Regression("default", 139, {}, "buffers: a reset connection asked for messages"),
     Regression("default", 232, {}, "resets: a message that came after the close was missed by a new primary"),
     Regression("default", 268, {}, "theorem3: a state of a view that ended was applied in the next one"),
-    Regression("default", 328, {}, "buffers: backups kept a connection that was given up before it was accepted"),
+    Regression(
+        "default", 328, {}, "buffers: backups kept a connection that was given up before it was accepted"
+    ),
     Regression("default", 367, {}, "buffers: a semi-passive backup did not know which connections were over"),
     Regression("crash", 2, {}, "theorem2: a new primary operated before its view change entry"),
     Regression("crash", 9, {}, "resets: order information of the first view was taken for void"),
