@@ -160,7 +160,7 @@ BACKUP_CHANGE = (
     taken("33 yes", f"{COMMIT}on_retransmission_timer", "self._exclude_silent()"),
     taken("33 no", f"{COMMIT}on_retransmission_timer", "self.retransmission_count += 1"),
     taken("39 yes", f"{COMMIT}_conclude_if_complete", "self.port.membership_committed("),
-    after("39 no", f"{COMMIT}_conclude_if_complete", "if any(backup not in self.acked"),
+    after("39 no", f"{COMMIT}_conclude_if_complete", "if any(b not in self.acked"),
     taken("43 yes", CHANGE, "port.send_local(MessageType.MEMBERSHIP_ACK"),
     taken("43 no", CHANGE, 'port.reset_and_rejoin("removed'),
 )

@@ -258,8 +258,8 @@ class TestRecovery:
             play.drop()
 
     def test_line_35_order_information_of_the_new_view_may_come_before_its_heartbeat(self) -> None:
-        """Reflected by the client, it is of the new view: it does not lie beyond the synchrony point. A backup
-        that has not heard yet where the view begins leaves it for later, and stays."""
+        """Reflected by the client, it is of the new view: it does not lie beyond the synchrony point. A
+        backup that has not heard yet where the view begins leaves it for later, and stays."""
         with Playbook() as play:
             connected(play, servers=3)
             play.mark()
