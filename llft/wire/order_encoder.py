@@ -74,6 +74,8 @@ class OrderEncoder:
             if 0 <= size < 128:
                 pending.append(READ)
                 pending.append(size)
+            elif 128 <= size < 16_384:
+                pending += bytes((READ, size & 0x7F | 0x80, size >> 7))
             else:
                 pending += put_size(bytearray((READ,)), size)
         else:

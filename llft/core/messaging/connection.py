@@ -26,6 +26,8 @@ HALF_CLOSE = 2
 
 
 _PLACEHOLDERS_MAX = 512
+_new_tuple = tuple.__new__
+"""Half the price of calling the named tuple, which would only pass its arguments on."""
 
 
 class SentMessage(NamedTuple):
@@ -186,7 +188,7 @@ class Connection:
         """Lines 1, 9, 12, 17: number the message, stamp it, append it to the sent list."""
         position = self.generated + 1
         self.generated = position
-        message = SentMessage(position, timestamp, flags, payload)
+        message = _new_tuple(SentMessage, (position, timestamp, flags, payload))
         self.sent.append(message)
         self.sent_bytes += len(payload)
         return message

@@ -105,12 +105,10 @@ class ReferenceLane:
         start = _HEADER_BYTES + order_length + reflected_length
         if (
             position != connection.received_up_to + 1
-            or flags
-            or reserved
-            or fragment_index
+            or flags | reserved | fragment_index
             or fragment_count != 1
-            or connection.pending
             or connection.nacks
+            or connection.pending
             or ack_view_num != connection.out_view_num
             or len(data) != start + payload_length
             or not payload_length
@@ -141,17 +139,12 @@ class ReferenceLane:
             held.on_watermark(watermark)
         if committed > held.committed:
             held.committed = committed
-        if reflected_length:
-            self.reflected(reflected_start, data[start - reflected_length : start])
+        if reflected_length:  # a primary need not carry it any more, a backup learns it
+            if self.encoder is not None:
+                self.orders.mark_reflected(reflected_start, reflected_start + reflected_length)
+            else:
+                self.orders.insert(reflected_start, data[start - reflected_length : start])
         return connection
-
-    def reflected(self, start: int, data: bytes) -> None:
-        """Line 33: our own order information comes back. The primary need not carry it any
-        more; a backup learns it."""
-        if self.encoder is not None:
-            self.orders.mark_reflected(start, start + len(data))
-        else:
-            self.orders.insert(start, data)
 
     def deliver(self, connection: Connection, size: int) -> bytes:
         """Lines 34-43, primary and backup alike: the order has been determined."""

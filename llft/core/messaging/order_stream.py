@@ -87,7 +87,8 @@ class OrderStream:
 
     def mark_reflected(self, start: int, end: int) -> None:
         """Somebody else holds [start, end) and has shown it to all members of the group."""
-        end = min(end, self.end)
+        if end > self.end:
+            end = self.end
         if end <= self.unreflected:
             return
         if start > self.unreflected:
