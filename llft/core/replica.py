@@ -529,6 +529,7 @@ class Replica:
         connection.read_offset = 0
         connection.delivered_position = last.position
         connection.delivered_timestamp = last.timestamp
+        connection.delivered_view = last.view
 
     def mark_delivered(self, connection: Connection) -> None:
         encoder = self.messaging.lane.encoder

@@ -269,6 +269,7 @@ class ViewChange:
         connection.settled = True
         if connection.closed_here:
             connection.skip_to(answer.last_sent)
+            connection.delivered_view = connection.in_view
         known = connection.generated_before_successor(answer.received_view)
         if answer.received_up_to and (known is None or answer.received_up_to > known):
             reason = "lost: the remote group knows more of the old primary"
@@ -352,22 +353,28 @@ class ViewChange:
         if connection.in_view != NO_VIEW and connection.in_view.supersedes(header.source_view):
             return
         definite = standing.role == PRIMARY
-        if definite and connection.in_view != header.source_view:
-            self._flush_undelivered(connection)
-            received_view = self._received_view(connection)
-            self.messaging.adopt_remote_view(connection, header)
-        else:
-            received_view = self._received_view(connection)
+        if definite:
+            self._adopt_on_all_connections(header)
         held = self.messaging.held_for(connection.remote_group_id)
         body = NewPrimaryViewAckBody(
             header.source_view,
             definite,
-            received_view,
+            self._received_view(connection),
             connection.received_up_to,
             max(connection.generated, connection.transmitted),
             held.export(),
         )
         self.replica.send_answer(connection, body)
+
+    def _adopt_on_all_connections(self, header: Header) -> None:
+        """Lines 38-40. What we hold of the old primary's order information is told once for all connections
+        with that group, so none of them may take any more of it."""
+        for connection in self.messaging.table:
+            if connection.remote_group_id != header.source_group_id or connection.reset_reason:
+                continue
+            if connection.in_view == NO_VIEW or header.source_view.supersedes(connection.in_view):
+                self._flush_undelivered(connection)
+                self.messaging.adopt_remote_view(connection, header)
 
     def _received_view(self, connection: Connection) -> ViewId:
         """The view in which the last of the messages here was accepted."""
