@@ -523,9 +523,9 @@ class Replica:
         if not connection.received:
             return
         last = connection.received[-1]
+        connection.delivered_bytes = connection.received_bytes
         connection.keep_partly_read()
         connection.received.clear()
-        connection.delivered_bytes = connection.received_bytes
         connection.read_offset = 0
         connection.delivered_position = last.position
         connection.delivered_timestamp = last.timestamp

@@ -259,6 +259,8 @@ class Timers:
         soonest = connection.nacked_ns
         if primary and not connection.reset_reason:
             soonest = min(soonest, connection.retransmit_ns, connection.ack_due_ns, connection.keep_alive_ns)
+        elif primary and connection.closed_here:  # it is forgotten when all members know of its end
+            soonest = min(soonest, self.replica.now_ns + self.timeouts.keep_alive_interval_ns)
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, soonest)
 
     # -- telling others ------------------------------------------------------------------------------

@@ -222,6 +222,7 @@ class VirtualSockets:
             if self.replica.live:
                 self.messaging.lane.mark(connection)
         if connection.reset_reason:
+            self.replica.deadline_hint(self.replica.now_ns)
             return timestamp, connection.sent_digest
         if flags & HALF_CLOSE:
             connection.half_closed_here = True
@@ -278,6 +279,7 @@ class VirtualSockets:
         connection.sent.clear()
         connection.sent_bytes = 0
         connection.keep_partly_read()
+        self.replica.mark_delivered(connection)
         connection.received.clear()
         connection.discard_after_gap()
         for timer in ("ack_due_ns", "retransmit_ns", "nacked_ns", "keep_alive_ns"):

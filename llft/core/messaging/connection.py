@@ -337,7 +337,7 @@ class Connection:
     def keep_partly_read(self) -> None:
         """Before the rest is dropped: a backup may have to read the same part of the first message."""
         if self.read_offset and self.received:
-            self.delivered.append(self.received[0])
+            self._move_to_delivered()
 
     def skip_to(self, position: int) -> None:
         """The application has closed the connection: messages up to here are as good as received."""

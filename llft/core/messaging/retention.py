@@ -91,6 +91,10 @@ class Retention:
             return
         for position, fragments in body.positions:
             message = connection.find_sent(position)
+            if message is None and connection.acked_in_view < position <= connection.collected_up_to:
+                if not connection.half_closed_there and header.view_start != UNSETTLED:
+                    messaging.on_lost_messages(connection)  # a branch pruned since said that all had it
+                    return
             if message is None or position > connection.transmitted:
                 continue
             if fragments:
