@@ -353,28 +353,34 @@ class ViewChange:
         if connection.in_view != NO_VIEW and connection.in_view.supersedes(header.source_view):
             return
         definite = standing.role == PRIMARY
-        if definite:
-            self._adopt_on_all_connections(header)
+        if definite and connection.in_view != header.source_view:
+            self._freeze_old_view(header)
+            self._flush_undelivered(connection)
+            received_view = self._received_view(connection)
+            self.messaging.adopt_remote_view(connection, header)
+        else:
+            received_view = self._received_view(connection)
         held = self.messaging.held_for(connection.remote_group_id)
         body = NewPrimaryViewAckBody(
             header.source_view,
             definite,
-            self._received_view(connection),
+            received_view,
             connection.received_up_to,
             max(connection.generated, connection.transmitted),
             held.export(),
         )
         self.replica.send_answer(connection, body)
 
-    def _adopt_on_all_connections(self, header: Header) -> None:
-        """Lines 38-40. What we hold of the old primary's order information is told once for all connections
-        with that group, so none of them may take any more of it."""
+    def _freeze_old_view(self, header: Header) -> None:
+        """What we hold of the old primary's order information is told once for all connections with that
+        group, so none of them may take any more of it, though each is agreed upon by itself."""
         for connection in self.messaging.table:
             if connection.remote_group_id != header.source_group_id or connection.reset_reason:
                 continue
-            if connection.in_view == NO_VIEW or header.source_view.supersedes(connection.in_view):
+            if connection.in_view != NO_VIEW and header.source_view.supersedes(connection.in_view):
                 self._flush_undelivered(connection)
-                self.messaging.adopt_remote_view(connection, header)
+                connection.frozen = True
+        self.messaging.uncache()
 
     def _received_view(self, connection: Connection) -> ViewId:
         """The view in which the last of the messages here was accepted."""

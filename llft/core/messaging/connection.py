@@ -67,6 +67,7 @@ class Connection:
         "established",
         "fd",
         "first_acks_heard",
+        "frozen",
         "generated",
         "generated_at",
         "half_closed_here",
@@ -164,6 +165,8 @@ class Connection:
         self.read_offset = 0
         self.in_view: ViewId = NO_VIEW
         """The view of the remote group that messages are accepted from."""
+        self.frozen = False
+        """That view has ended; nothing more of it is accepted."""
         self.in_base = 0
         self.in_prefix = b""
         self.second_acked = 0

@@ -376,6 +376,8 @@ class Messaging:
             self.adopt_remote_view(connection, header)
             return True
         if connection.in_view == view:
+            if connection.frozen:
+                return False
             if connection.in_base < 0 and _names_base(header):
                 connection.in_base = header.view_base
             self.held_for(connection.remote_group_id).adopt_view(view, header.view_start)
@@ -400,6 +402,7 @@ class Messaging:
     def adopt_remote_view(self, connection: Connection, header: Header) -> None:
         """Lines 39-40: expect messages of this view, whatever their numbers."""
         connection.in_view = header.source_view
+        connection.frozen = False
         connection.in_base = header.view_base if _names_base(header) else -1
         connection.acked_in_view = 0
         connection.acked = min(connection.acked, connection.collected_up_to)
