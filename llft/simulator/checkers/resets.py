@@ -1,7 +1,8 @@
 """Resets (D-07): a connection is reset only where the model allows that something was lost.
 
 That is: outside the model, after a partition, or when primaries of two connected groups failed at
-about the same time. Allowed resets are counted as losses; any other is a violation.
+about the same time. Allowed resets are counted as losses; any other is a violation. With output commit
+(D-10) a gateway has told nobody what no backup knows, so nothing may be lost, whatever fails together.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ detection, election, and the recovery bound."""
 
 def check(survey: Survey) -> list[Violation]:
     evidence = survey.evidence
+    if evidence.profile.outside_clients and evidence.profile.output_commit_level:
+        return _lost_despite_commit(survey)
     if not evidence.profile.in_model or any(fault.kind in EXCUSES for fault in evidence.faults):
         return []
     return [
@@ -32,6 +35,14 @@ def check(survey: Survey) -> list[Violation]:
         )
         for connection, record in first_resets(survey).items()
         if not _failed_together(evidence, connection)
+    ]
+
+
+def _lost_despite_commit(survey: Survey) -> list[Violation]:
+    return [
+        Violation(PROPERTY, f"{connection} was reset ({record.reason}) in spite of output commit.")
+        for connection, record in first_resets(survey).items()
+        if record.reason.startswith("lost")
     ]
 
 

@@ -153,6 +153,6 @@ PLANTS = (
         "a gateway delivers before the output commit (D-10)",
         (Patch(VirtualSockets, "_deliverable", _delivers_uncommitted),),
         profile="lost-client-level1",
-        seed=21,
+        seed=73,
     ),
 )
