@@ -27,7 +27,6 @@ class Timers:
         self.messaging = replica.messaging
         self.timeouts = replica.config.timeouts
         self.told_ns = 0
-        self.commit_news = False
 
     # -- starting --------------------------------------------------------------------------------
 

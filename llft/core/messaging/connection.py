@@ -74,7 +74,6 @@ class Connection:
         "half_closed_there",
         "heard_ns",
         "in_base",
-        "in_prefix",
         "in_view",
         "keep_alive_ns",
         "marks",
@@ -168,7 +167,6 @@ class Connection:
         self.frozen = False
         """That view has ended; nothing more of it is accepted."""
         self.in_base = 0
-        self.in_prefix = b""
         self.second_acked = 0
 
     def _init_life(self) -> None:
