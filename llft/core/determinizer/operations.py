@@ -7,9 +7,10 @@ a counter that all replicas advance alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from llft.identifiers import GroupId
+from llft.identifiers import GroupId, ThreadId
 
 
 class Claim(NamedTuple):
@@ -52,6 +53,40 @@ class Sleep(NamedTuple):
     duration_ns: int
 
 
+class Park(NamedTuple):
+    """Waits for an Unpark: True; False if the time passed first. A negative timeout never passes.
+
+    Under the token an Unpark of a thread that is not parked is not remembered: whoever parks looks first
+    whether there is still reason to, and no other thread runs between the two. In ordered mode it is
+    remembered (one *permit* a thread), and the next Park returns True at once, perhaps for nothing.
+    """
+
+    timeout_ns: int = -1
+
+
+class Unpark(NamedTuple):
+    """True if that thread was parked, in Park or in an interruptible Select, and now is not.
+
+    One that its own timeout has woken already is not parked. A Select that something has woken, but
+    that has not returned yet, is: it might find nothing and wait again, and the news would be lost.
+    """
+
+    thread: ThreadId
+
+
+class Obtain(NamedTuple):
+    """What `produce()` gives at the primary, at most 65,535 bytes, at all replicas.
+
+    It is called inside the step, once, by a primary only: it must not raise (errors belong into the
+    bytes), nor call the core. `name` says at a backup what is obtained, so that it notices another one.
+    A checkpoint cannot hold a function: a thread that waits in Obtain is captured as one that is
+    out, and invokes again where it is restored (`Determinizer.is_out` says who is).
+    """
+
+    name: str
+    produce: Callable[[], bytes]
+
+
 class Spawn(NamedTuple):
     """Starts a thread; returns its number. `argument` is the program's own business."""
 
@@ -59,9 +94,19 @@ class Spawn(NamedTuple):
 
 
 class Connect(NamedTuple):
-    """Opens a connection to a group; returns its fd, or a Failure."""
+    """Opens a connection to a group; returns its fd, or a Failure.
+
+    If not blocking, the fd at once: it is writable when there is an outcome, which ConnectOutcome gives.
+    """
 
     group_id: GroupId
+    blocking: bool = True
+
+
+class ConnectOutcome(NamedTuple):
+    """What became of a Connect that did not block: True, IN_PROGRESS, or why it failed."""
+
+    fd: int
 
 
 class Accept(NamedTuple):
@@ -71,11 +116,14 @@ class Accept(NamedTuple):
 
 
 class Receive(NamedTuple):
-    """Reads up to `limit` bytes (D-03); b"" at the end of the stream; or a Failure."""
+    """Reads up to `limit` bytes (D-03); b"" at the end of the stream; or a Failure.
+
+    A peek leaves them to be read again."""
 
     fd: int
     limit: int
     blocking: bool = True
+    peek: bool = False
 
 
 class Send(NamedTuple):
@@ -99,11 +147,17 @@ class Close(NamedTuple):
 
 
 class Select(NamedTuple):
-    """Waits until one of the fds is readable (0: a connection can be accepted) or the
-    timeout passes; returns the tuple of readable fds, empty on timeout."""
+    """Waits until one of `fds` is readable (0: a connection can be accepted), one of `writing` is
+    writable, or the timeout passes (0: does not wait; negative: never).
+
+    Returns the tuple of the readable fds, then of the writable ones as -fd; empty on timeout. None,
+    if it is interruptible and was unparked.
+    """
 
     fds: tuple[int, ...]
     timeout_ns: int
+    writing: tuple[int, ...] = ()
+    interruptible: bool = False
 
 
 class Failure(NamedTuple):
@@ -118,6 +172,8 @@ WOULD_BLOCK = Failure("EAGAIN")
 REFUSED = Failure("ECONNREFUSED")
 RESET = Failure("ECONNRESET", definite=False)
 BAD_DESCRIPTOR = Failure("EBADF")
+IN_PROGRESS = Failure("EINPROGRESS")
+NOT_CONNECTED = Failure("ENOTCONN")
 
 Operation = (
     Claim
@@ -127,8 +183,12 @@ Operation = (
     | RandomBytes
     | Yield
     | Sleep
+    | Park
+    | Unpark
+    | Obtain
     | Spawn
     | Connect
+    | ConnectOutcome
     | Accept
     | Receive
     | Send

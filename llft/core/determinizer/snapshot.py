@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 from typing import Any, get_args
 
-from llft.core.determinizer.operations import Failure, Operation
+from llft.core.determinizer.operations import Connect, Failure, Operation, Receive, Select
 from llft.errors import PeerError, UnsupportedOperationError
 
 _OPERATIONS: dict[str, type] = {kind.__name__: kind for kind in get_args(Operation)}
 _OPERATION_TYPES = frozenset(_OPERATIONS.values())
+_FIELDS_MIN: dict[type, int] = {Connect: 1, Receive: 3, Select: 2}
+"""How many fields are always there. The others are rarely used: left out if they have their defaults."""
 
 
 def dump(state: dict[str, Any]) -> bytes:
@@ -41,7 +43,7 @@ def to_plain(value: object) -> Any:
         return {"f": list(value)}
     if type(value) in _OPERATION_TYPES:
         assert isinstance(value, tuple)
-        return {"o": [type(value).__name__, *map(to_plain, value)]}
+        return {"o": [type(value).__name__, *map(to_plain, _without_options(value))]}
     if type(value) is tuple:
         return {"t": [to_plain(item) for item in value]}
     if isinstance(value, list):
@@ -51,6 +53,15 @@ def to_plain(value: object) -> Any:
     raise UnsupportedOperationError(
         "value_not_in_checkpoint", "give threads plain values as arguments", type=type(value).__name__
     )
+
+
+def _without_options(operation: Any) -> tuple[object, ...]:
+    fields, defaults = operation._fields, operation._field_defaults
+    length = len(fields)
+    least = _FIELDS_MIN.get(type(operation), length)
+    while length > least and operation[length - 1] == defaults[fields[length - 1]]:
+        length -= 1
+    return tuple(operation[:length])
 
 
 def from_plain(value: Any) -> Any:
