@@ -10,8 +10,8 @@ answers with how the real connect ended.
     answer     from a gateway    errno of the real connect (0: connected), and the real socket's own address
 
 Eighty bytes: magic, version, kind, errno (16 bits), two addresses, zeros. An address is a family (0: none,
-4, 6), a zero, a port and sixteen bytes, of which IPv4 uses the first four. Hosts are numeric: names are resolved
-before.
+4, 6), a zero, a port and sixteen bytes, of which IPv4 uses the first four. Hosts are numeric: names are
+resolved before.
 """
 
 from __future__ import annotations
