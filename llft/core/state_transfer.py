@@ -216,8 +216,20 @@ def _import(connection: Connection, exported: dict[str, Any], *, fresh: bool) ->
     if fresh:
         _import_receiving(connection, exported)
     else:
-        while connection.received and connection.received[0].position <= connection.delivered_position:
-            connection.delivered.append(connection.received.popleft())
+        _import_delivered(connection)
+
+
+def _import_delivered(connection: Connection) -> None:
+    """At a semi-passive backup: what the state contains counts as delivered, and is not kept if all members
+    are known to have it: its mark has been used. After a reset nothing more will be delivered."""
+    received = connection.received
+    while received and received[0].position <= connection.delivered_position:
+        message = received.popleft()
+        if message.timestamp > connection.members_timestamp:
+            connection.delivered.append(message)
+    if connection.reset_reason:
+        received.clear()
+        connection.discard_after_gap()
 
 
 def _import_receiving(connection: Connection, exported: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ class Timers:
         self.start_backup(now_ns)
         for connection in self.messaging.table:
             if connection.reset_reason:
+                self.replica.deadline_hint(now_ns)  # closed while there was no primary, it is to be forgotten
                 continue
             self.messaging.arm(connection, "keep_alive_ns", now_ns)
             if connection.acked < connection.generated:

@@ -267,11 +267,12 @@ class VirtualSockets:
         if connection.fd and not self.replica.live:
             return
         if connection.fd:
-            entry = (CONNECTION, RESET_ENTRY, connection.fd, *connection.connection_id)
-            self.replica.record(entry)
+            self.replica.record((CONNECTION, RESET_ENTRY, connection.fd, *connection.connection_id))
         self._break(connection, reason)
         if not connection.fd:
             self.messaging.forget(connection)
+        elif connection.closed_here:
+            self.replica.deadline_hint(self.replica.now_ns)  # nobody will close it: it may be over already
 
     def _break(self, connection: Connection, reason: str) -> None:
         """What was delivered before stays: backups may still have to deliver it too."""
@@ -289,8 +290,7 @@ class VirtualSockets:
     def forget(self, connection: Connection) -> None:
         """At the primary: nothing of the connection is needed any more."""
         if connection.fd:
-            entry = (CONNECTION, FORGOTTEN, connection.fd, *connection.connection_id)
-            self.replica.record(entry)
+            self.replica.record((CONNECTION, FORGOTTEN, connection.fd, *connection.connection_id))
         if not connection.reset_reason:
             self.messaging.outbox.record(ConnectionEnded, connection.connection_id, "closed", "")
         self.messaging.forget(connection)

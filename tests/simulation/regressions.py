@@ -32,6 +32,8 @@ REGRESSIONS: list[Regression] = [
         "default", 328, {}, "buffers: backups kept a connection that was given up before it was accepted"
     ),
     Regression("default", 367, {}, "buffers: a semi-passive backup did not know which connections were over"),
+    Regression("default", 1315, {}, "buffers: order information was held though all connections were reset"),
+    Regression("default", 2669, {}, "buffers: a reset connection, closed in recovery, was not forgotten"),
     Regression("crash", 2, {}, "theorem2: a new primary operated before its view change entry"),
     Regression("crash", 9, {}, "resets: order information of the first view was taken for void"),
     Regression("loss", 3, {}, "replies: a primary forgot a connection that its backup still had to read"),

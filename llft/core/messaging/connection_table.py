@@ -83,6 +83,11 @@ class ConnectionTable:
             del self.by_fd[connection.fd]
         self.finished.add(connection.connection_id)
 
+    def is_connected_with(self, group_id: GroupId) -> bool:
+        """Whether a new primary of that group may have to ask us for its order information. On a connection
+        that was reset it learns that, and no more: no watermark will come on it either."""
+        return any(c.remote_group_id == group_id and not c.reset_reason for c in self.by_id.values())
+
     def on_one_end(self, client: GroupId, server: GroupId, number: int, role: Role) -> ConnectionId:
         """Identity of the connection that a header names; `role` is the sender's."""
         if role == Role.CLIENT:

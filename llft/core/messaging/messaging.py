@@ -102,7 +102,7 @@ class Messaging:
         self.uncache(connection)
         if connection.connection_id in self.pending_accept:
             self.pending_accept.remove(connection.connection_id)
-        if all(other.remote_group_id != connection.remote_group_id for other in self.table):
+        if not self.table.is_connected_with(connection.remote_group_id):
             self.held_for(connection.remote_group_id).clear()
 
     def drop_embryo(self, connection: Connection) -> None:
