@@ -33,6 +33,7 @@ REGRESSIONS: list[Regression] = [
     ),
     Regression("default", 367, {}, "buffers: a semi-passive backup did not know which connections were over"),
     Regression("default", 1315, {}, "buffers: order information was held though all connections were reset"),
+    Regression("default", 1419, {}, "exactly_once: two pruned branches, of which one wrote an end only"),
     Regression("default", 2669, {}, "buffers: a reset connection, closed in recovery, was not forgotten"),
     Regression("crash", 2, {}, "theorem2: a new primary operated before its view change entry"),
     Regression("crash", 9, {}, "resets: order information of the first view was taken for void"),

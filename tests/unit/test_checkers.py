@@ -649,6 +649,35 @@ def client_branches(server: str = "closed") -> Story:
     return story
 
 
+def both_split(end_astray: bool) -> Story:
+    """Both groups were split, and each surviving branch closed the connection with the other's pruned one: L
+    read what A wrote, B read what K wrote. With `end_astray` that was no more than the end."""
+    story = partitioned(heard=False, server="closed")
+    records, stamp = story.records, story.stamp
+    records.append(StateTaken(stamp(K, CLIENT_VIEW), 5, 10, 0x77))
+    records.append(StateApplied(stamp(L, CLIENT_VIEW), 5, 10, 0x77))
+    if end_astray:
+        send(story, K, CLIENT_VIEW, 4, 0, REQUEST_DIGESTS[2], 6)
+    records.append(RoleChanged(stamp(L, CLIENT_VIEW_2), "primary", "elected"))
+    records.append(ViewInstalled(stamp(L, CLIENT_VIEW_2), 6, (Member(L, 2),)))
+    records.append(Superseded(stamp(K, CLIENT_VIEW), CLIENT_VIEW_2))
+    read(story, L, CLIENT_VIEW_2, (*REPLIES, b"stray"), 7)
+    story.operate(L, CLIENT_VIEW_2, 8, "forgotten")
+    story.end(L, CLIENT_VIEW_2, "closed")
+    state = next(one for one in story.processes if one.birth_id == K)
+    story.processes.append(replace(state, birth_id=L, view=CLIENT_VIEW_2, membership=(Member(L, 2),)))
+    story.process(K, alive=False)
+    return story
+
+
+def test_a_connection_that_both_pruned_branches_ended_is_a_loss() -> None:
+    assert found(both_split(end_astray=True)) == []
+    assert found(both_split(end_astray=False)) == ["exactly_once"]
+    crashed = both_split(end_astray=True)
+    crashed.drop(of(Superseded, K))
+    assert found(crashed) == ["exactly_once"]
+
+
 def repeat_second_request(story: Story) -> None:
     """The stray request has the id of the second one, and hides its number."""
     for one in (B, C, D):

@@ -39,7 +39,7 @@ def was_finished(survey: Survey, connection: ConnectionId) -> bool:
     ends = (connection.client_group_id, connection.server_group_id)
     fates = _fates(survey, connection)
     if fates == [CLOSED, CLOSED] and was_partitioned(survey):
-        return all(connection in survey.groups[end].strayed for end in ends)
+        return all(survey.groups[end].has_strayed_on(connection) for end in ends)
     if sorted(fates) not in ([CLOSED, UNKNOWN], [GONE, UNKNOWN]) or not was_partitioned(survey):
         return False
     return survey.groups[ends[fates.index(UNKNOWN)]].has_pruned

@@ -43,6 +43,8 @@ class Group:
     """What became of each connection that the surviving branch knew: open, closed or reset."""
     strayed: set[ConnectionId] = field(default_factory=set)
     """The connections on which somebody wrote bytes that the surviving branch did not."""
+    ended_astray: set[ConnectionId] = field(default_factory=set)
+    """Those on which a primary that was superseded wrote an end that the surviving branch did not."""
 
     @property
     def living(self) -> list[ProcessState]:
@@ -60,6 +62,10 @@ class Group:
     def was_reset(self, connection: ConnectionId) -> bool:
         """Whether the surviving branch of this group knows that the connection was reset."""
         return self.fates.get(connection) == RESET
+
+    def has_strayed_on(self, connection: ConnectionId) -> bool:
+        """Whether a pruned branch went on with the connection: it wrote bytes, or ended it."""
+        return connection in self.strayed or connection in self.ended_astray
 
     @property
     def has_pruned(self) -> bool:
@@ -164,6 +170,8 @@ def _trace_connections(group: Group) -> None:
                 group.fates[sent.connection] = OPEN
             elif sent.size:
                 group.strayed.add(sent.connection)
+            elif life.superseded and sent.position > 1:
+                group.ended_astray.add(sent.connection)
         for delivered in life.surviving_delivered():
             group.fates[delivered.connection] = OPEN
         for ended in life.surviving_ended():
