@@ -24,6 +24,7 @@ sleep = time.sleep
 clock_gettime_ns = time.clock_gettime_ns
 
 Socket = _socket.socket
+getaddrinfo = _socket.getaddrinfo
 epoll = select.epoll
 poll = select.poll
 

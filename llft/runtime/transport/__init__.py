@@ -1,0 +1,10 @@
+"""Datagrams between processes: sealed, authenticated, deduplicated, and otherwise as unreliable as UDP is.
+
+interface   the Protocol that the driver knows, and Peer
+keys        the key file: who may speak (D-15)
+envelope    the bytes round every datagram; replay, the window that drops one that came before
+senders     processes that were heard: their windows, addresses and service ports
+sockets     how the sockets are made: buffers, descriptor numbers, close-on-exec
+udp         the transport; multicast and unicast say where a group is (D-14)
+lossy       loses, duplicates and reorders on purpose, for tests
+"""

@@ -1,0 +1,52 @@
+"""What the driver knows of a transport.
+
+A transport may lose, duplicate by its sender's will, and reorder; it never blocks, never alters bytes, and
+never delivers what nobody who has the key has sent. One thread at a time may send, and one may receive;
+they may be two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from llft.identifiers import BirthId, GroupId
+
+Address = tuple[str, int]
+
+
+class Peer(NamedTuple):
+    """A process of one's own group that was heard."""
+
+    birth_id: BirthId
+    ip: str
+    service_port: int
+
+
+class Transport(Protocol):
+    @property
+    def payload_limit(self) -> int:
+        """The largest datagram of the core that travels in one piece: `Limits.datagram_bytes`."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is not as it should be, for people."""
+
+    def multicast(self, group_id: GroupId, data: bytes) -> None:
+        """To all members of a group but oneself."""
+
+    def transmit(self, birth_id: BirthId, data: bytes) -> None:
+        """To one process that was heard before."""
+
+    def receive(self) -> list[bytes]:
+        """A batch; empty if there is nothing. Bounded, so there may be more."""
+
+    def filenos(self) -> tuple[int, ...]:
+        """Readable when `receive` may have something. They stay the same until `close`."""
+
+    def peers(self) -> Iterable[Peer]:
+        """Processes of one's own group heard from lately."""
+
+    def statistics(self) -> dict[str, int]: ...
+
+    def close(self) -> None: ...

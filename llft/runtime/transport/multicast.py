@@ -1,0 +1,51 @@
+"""Where a group is, in a network with multicast: an address that follows from its id.
+
+239.192.0.0/14 is the organisation-local scope: 18 bits of the group id fit. Two groups may share an
+address; their messages name their groups, so that each ignores the other's.
+"""
+
+from __future__ import annotations
+
+import _socket
+from collections.abc import Sequence
+
+from llft.identifiers import GroupId
+from llft.runtime.transport import sockets
+from llft.runtime.transport.interface import Address
+from llft.runtime.transport.senders import Senders
+
+_FIRST_ADDRESS = 239 << 24 | 192 << 16
+_GROUP_BITS = (1 << 18) - 1
+
+
+def multicast_ip(group_id: GroupId) -> str:
+    return _socket.inet_ntoa((_FIRST_ADDRESS | group_id & _GROUP_BITS).to_bytes(4, "big"))
+
+
+class MulticastAddressing:
+    def __init__(self, group_id: GroupId, interface: str, port: int) -> None:
+        self._group_id = group_id
+        self._interface = interface
+        self._port = port
+        self._destinations: dict[GroupId, tuple[Address, ...]] = {}
+
+    def prepare(self, sender: _socket.socket) -> _socket.socket:
+        """Lets the unicast socket send to groups, and opens the one that hears one's own group."""
+        interface = _socket.inet_aton(self._interface)
+        sender.setsockopt(_socket.IPPROTO_IP, _socket.IP_MULTICAST_IF, interface)
+        sender.setsockopt(_socket.IPPROTO_IP, _socket.IP_MULTICAST_TTL, 1)
+        sender.setsockopt(_socket.IPPROTO_IP, _socket.IP_MULTICAST_LOOP, 1)
+        hearing = sockets.open_socket(_socket.SOCK_DGRAM)
+        # Several members on one host share the address; each gets every datagram.
+        hearing.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+        ip = multicast_ip(self._group_id)
+        sockets.bind(hearing, (ip, self._port))
+        membership = _socket.inet_aton(ip) + interface
+        hearing.setsockopt(_socket.IPPROTO_IP, _socket.IP_ADD_MEMBERSHIP, membership)
+        return hearing
+
+    def destinations(self, group_id: GroupId, senders: Senders, now_ns: int) -> Sequence[Address]:
+        found = self._destinations.get(group_id)
+        if found is None:
+            found = self._destinations[group_id] = ((multicast_ip(group_id), self._port),)
+        return found

@@ -1,0 +1,75 @@
+"""How our sockets are made: never blocking, closed on exec, and with descriptor numbers far above the
+program's, which are to be alike at all replicas. Constants come from `_socket`: those nobody patches.
+"""
+
+from __future__ import annotations
+
+import _socket
+
+from llft import originals
+from llft.errors import MisuseError
+from llft.runtime.poller import FIRST_FD, raise_fd
+from llft.runtime.transport.interface import Address
+
+RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024
+"""A lazy receiver sleeps while datagrams pile up, and a small one takes 768 bytes of kernel memory."""
+SO_RCVBUFFORCE = 33
+
+
+def open_socket(kind: int) -> originals.Socket:
+    low = originals.Socket(_socket.AF_INET, kind)
+    try:
+        fd = raise_fd(low.detach())
+    except OSError as error:
+        remedy = f"allow more than {FIRST_FD + 100} descriptors: ulimit -n"
+        raise MisuseError("too_few_descriptors", remedy, errno=error.errno) from error
+    return adopt(fd, kind)
+
+
+def adopt(fd: int, kind: int) -> originals.Socket:
+    sock = originals.Socket(_socket.AF_INET, kind, 0, fd)
+    sock.setblocking(False)
+    return sock
+
+
+def bind(sock: originals.Socket, address: Address) -> None:
+    try:
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        raise MisuseError(
+            "cannot_bind",
+            "is the interface an address of this host, and the port free?",
+            address=f"{address[0]}:{address[1]}",
+            reason=str(error.strerror),
+        ) from error
+
+
+def grow_receive_buffer(sock: originals.Socket) -> str:
+    """Ask for a large buffer, as root beyond the limit; returns a warning if less was granted."""
+    try:
+        sock.setsockopt(_socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
+    except PermissionError:
+        sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+    # The kernel doubles what is asked for, to pay for its own books, and reports the double.
+    granted = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_RCVBUF) // 2
+    if granted >= RECEIVE_BUFFER_BYTES:
+        return ""
+    return (
+        f"receive buffer: {granted} bytes granted, {RECEIVE_BUFFER_BYTES} wanted; bursts will be lost "
+        f"and sent again. As root: sysctl net.core.rmem_max={RECEIVE_BUFFER_BYTES}"
+    )
+
+
+def resolve(host: str, port: int) -> Address | None:
+    """The IPv4 address of a host's name; None if nobody knows it now. May take seconds: at the start only."""
+    try:
+        found = originals.getaddrinfo(host, port, _socket.AF_INET, _socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    ip, found_port = found[0][4][:2]
+    return str(ip), int(found_port)
+
+
+def is_loopback(ip: str) -> bool:
+    return ip.startswith("127.")

@@ -1,0 +1,154 @@
+"""The transport on UDP: one socket that sends and hears what is meant for this process, and with multicast
+another one that hears the group.
+
+A datagram that cannot be sent now (full buffer, no route, nobody there) is a lost datagram: counted, and the
+core's acknowledgments see to it. So no call blocks, and none fails for what the network does.
+"""
+
+from __future__ import annotations
+
+import _socket
+import errno
+from collections.abc import Iterable
+
+from llft import originals
+from llft.errors import MisuseError
+from llft.identifiers import BirthId, GroupId
+from llft.runtime.transport import sockets
+from llft.runtime.transport.envelope import ENVELOPE_BYTES, Channel, Opener, Sealer
+from llft.runtime.transport.interface import Address, Peer
+from llft.runtime.transport.keys import KeyRing
+from llft.runtime.transport.multicast import MulticastAddressing
+from llft.runtime.transport.senders import NOWHERE
+from llft.runtime.transport.unicast import UnicastAddressing
+
+BATCH_DATAGRAMS = 256
+LOOPBACK_DATAGRAM_BYTES = 60 * 1024
+NETWORK_DATAGRAM_BYTES = 1400
+"""Fits an Ethernet frame with room for a tunnel's headers (D-12)."""
+
+_COUNTED = (
+    *("sent", "sent_bytes", "received", "received_bytes"),
+    *("lost_at_sending", "unknown_process", "receive_errors"),
+)
+_OUR_FAULT = (errno.EBADF, errno.EMSGSIZE, errno.ENOTSOCK)
+"""A send that fails for one of these would fail for ever: an error, and no lost datagram."""
+
+
+class UdpTransport:
+    def __init__(
+        self,
+        *,
+        keys: KeyRing,
+        group_id: GroupId,
+        birth_id: BirthId,
+        service_port: int,
+        interface: str,
+        addressing: MulticastAddressing | UnicastAddressing,
+        port: int = 0,
+    ) -> None:
+        """`port` is that of the unicast socket; 0 lets the kernel choose."""
+        self._group_id = group_id
+        self._sealer = Sealer(keys, group_id, birth_id, service_port)
+        self._opener = Opener(keys, self._sealer.identity)
+        self._addressing = addressing
+        self._largest = LOOPBACK_DATAGRAM_BYTES if sockets.is_loopback(interface) else NETWORK_DATAGRAM_BYTES
+        self.warnings: list[str] = []
+        self._counts = dict.fromkeys(_COUNTED, 0)
+        self._sending = sockets.open_socket(_socket.SOCK_DGRAM)
+        sockets.bind(self._sending, (interface, port))
+        self.address: Address = self._sending.getsockname()
+        self._sockets = [self._sending]
+        if isinstance(addressing, MulticastAddressing):
+            self._sockets.append(addressing.prepare(self._sending))
+        else:
+            addressing.prepare(self.address)
+        self._grow_buffers()
+
+    def _grow_buffers(self) -> None:
+        for sock in self._sockets:
+            warning = sockets.grow_receive_buffer(sock)
+            if warning and warning not in self.warnings:
+                self.warnings.append(warning)
+
+    @property
+    def payload_limit(self) -> int:
+        return self._largest - ENVELOPE_BYTES
+
+    def multicast(self, group_id: GroupId, data: bytes) -> None:
+        sealed = self._seal(data, Channel.TO_GROUP)
+        now_ns = originals.monotonic_ns()
+        for address in self._addressing.destinations(group_id, self._opener.senders, now_ns):
+            self._send(sealed, address)
+
+    def transmit(self, birth_id: BirthId, data: bytes) -> None:
+        sender = self._opener.senders.of_birth(birth_id)
+        if sender is None or sender.address == NOWHERE:
+            self._counts["unknown_process"] += 1
+            return
+        self._send(self._seal(data, Channel.TO_PROCESS), sender.address)
+
+    def _seal(self, data: bytes, channel: Channel) -> bytes:
+        """A receiver cuts what is longer, and takes it for a forgery: it would be sent again for ever."""
+        if len(data) > self._largest - ENVELOPE_BYTES:
+            remedy = "set Limits.datagram_bytes to the transport's payload_limit"
+            raise MisuseError("datagram_too_large", remedy, length=len(data), limit=self.payload_limit)
+        return self._sealer.seal(data, channel)
+
+    def _send(self, sealed: bytes, address: Address) -> None:
+        try:
+            self._sending.sendto(sealed, address)
+        except OSError as error:
+            if error.errno in _OUR_FAULT:
+                raise
+            self._counts["lost_at_sending"] += 1
+        else:
+            self._counts["sent"] += 1
+            self._counts["sent_bytes"] += len(sealed)
+
+    def receive(self) -> list[bytes]:
+        """What is for the group comes first: it is the older and the larger part."""
+        batch: list[bytes] = []
+        for sock in reversed(self._sockets):
+            self._drain(sock, batch)
+        return batch
+
+    def _drain(self, sock: originals.Socket, batch: list[bytes]) -> None:
+        now_ns = originals.monotonic_ns()
+        size = self._largest + 1
+        opened = self._opener.open
+        for _ in range(BATCH_DATAGRAMS):
+            try:
+                datagram, address = sock.recvfrom(size)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _OUR_FAULT:
+                    raise
+                # An ICMP answer to something sent before: that datagram is lost, the socket is not.
+                self._counts["receive_errors"] += 1
+                continue
+            found = opened(datagram)
+            if found is not None:
+                sender, data = found
+                sender.address = address
+                sender.heard_ns = now_ns
+                self._counts["received"] += 1
+                self._counts["received_bytes"] += len(datagram)
+                batch.append(data)
+
+    def filenos(self) -> tuple[int, ...]:
+        return tuple(sock.fileno() for sock in self._sockets)
+
+    def peers(self) -> Iterable[Peer]:
+        for sender in self._opener.senders.of_group(self._group_id, originals.monotonic_ns()):
+            yield Peer(sender.birth_id, sender.address[0], sender.service_port)
+
+    def statistics(self) -> dict[str, int]:
+        senders = self._opener.senders
+        dropped = {f"dropped_{reason}": number for reason, number in self._opener.dropped.items()}
+        return {**self._counts, **dropped, "senders": len(senders), "senders_evicted": senders.evicted}
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            sock.close()
