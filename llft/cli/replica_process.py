@@ -1,0 +1,156 @@
+"""The process of one replica: `python -m llft.cli.replica_process`, started by the supervisor, never by hand.
+
+It is a fresh interpreter in which nothing of the program has been imported yet. The order matters: the
+genuine functions
+are saved, the replica's own parts are made, then the interposition replaces what the program will
+see, and only then the program runs, as `__main__`, when the group lets it.
+"""
+
+from __future__ import annotations
+
+from llft import originals  # isort: skip  (before everything else)
+
+import builtins
+import json
+import os
+import signal
+import sys
+import traceback
+import types
+from typing import Any, NoReturn
+
+from llft.errors import LlftError
+from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
+
+BAD_SPECIFICATION_STATUS = 78
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    try:
+        specification = json.loads(os.environ[SPECIFICATION])
+    except (KeyError, ValueError):
+        sys.stderr.write("llft: this process is started by `llft run`, which tells it what to be\n")
+        sys.exit(BAD_SPECIFICATION_STATUS)
+    _end_with_parent()
+    if FORMER in os.environ:
+        specification["former"] = json.loads(os.environ[FORMER])
+    try:
+        process = ReplicaProcess(specification, start_anew)
+    except (LlftError, OSError) as error:
+        sys.stderr.write(f"llft: {error}\n")
+        sys.exit(BAD_SPECIFICATION_STATUS)
+    signal.signal(signal.SIGTERM, lambda number, frame: process.leave())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    program = Program(specification["program"])
+    process.start()
+    status = 0
+
+    def run() -> None:
+        nonlocal status
+        status = program.run(process)
+
+    process.driver.run_main(run)
+    process.program_ended(status)
+
+
+def start_anew(environment: dict[str, str]) -> NoReturn:
+    """Exec keeps the process id and the parent; everything else of this life ends here."""
+    command = [sys.executable, *sys.orig_argv[1:]]
+    os.execve(sys.executable, command, {**os.environ, **environment})
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel to end us when the supervisor ends, however it ends."""
+    import ctypes
+
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+class Program:
+    """The user's program, from its command line: `script.py ARG...`, or `-m MODULE ARG...`."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+
+    def run(self, process: ReplicaProcess) -> int:
+        """To its end; returns its exit status."""
+        from llft.interpose.install import install
+
+        install(process)
+        try:
+            self._execute()
+        except SystemExit as end:
+            return _status_of(end)
+        except BaseException:  # noqa: BLE001 (the program's own failure: shown as Python would)
+            traceback.print_exc()
+            return 1
+        return 0
+
+    def _execute(self) -> None:
+        module = types.ModuleType("__main__")
+        module.__dict__.update(__builtins__=builtins, __annotations__={})
+        sys.modules["__main__"] = module
+        try:
+            if self.words[0] == "-m":
+                self._execute_module(module)
+            else:
+                self._execute_script(module)
+        finally:
+            _join_threads()
+
+    def _execute_script(self, module: types.ModuleType) -> None:
+        from llft.interpose.ticking import compile_program
+
+        path = self.words[0]
+        sys.argv = list(self.words)
+        sys.path[0] = os.path.dirname(os.path.abspath(path))
+        module.__file__ = path
+        with open(path, "rb") as file:
+            code = compile_program(file.read(), path)
+        exec(code, module.__dict__)
+
+    def _execute_module(self, module: types.ModuleType) -> None:
+        import runpy
+
+        details: Any = runpy
+        sys.path[0] = os.getcwd()
+        sys.argv = ["-m", *self.words[2:]]
+        _, spec, code = details._get_module_details(self.words[1])
+        sys.argv[0] = spec.origin
+        module.__dict__.update(
+            __file__=spec.origin,
+            __spec__=spec,
+            __package__=spec.parent,
+            __loader__=spec.loader,
+            __cached__=spec.cached,
+        )
+        exec(code, module.__dict__)
+
+
+def _join_threads() -> None:
+    """What the interpreter does at its end: wait for the threads that are not daemons, run the exit
+    functions."""
+    import atexit
+
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+
+
+def _status_of(end: SystemExit) -> int:
+    if end.code is None:
+        return 0
+    if isinstance(end.code, int):
+        return end.code
+    sys.stderr.write(f"{end.code}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    assert originals.getpid
+    main()

@@ -1,0 +1,220 @@
+"""The program's threads: their gates, the results they wait for, and the replay of a program's past.
+
+An application thread is a real thread with a *gate*, a lock that it waits on. It is either *out* (it runs
+program code) or it has called and waits. `give` puts a result into its hand: it is out again.
+All methods are called with the driver's lock held, except `ApplicationThread.wait`.
+
+A program that is restored (`begin_replay`) first goes through its past: every call that is in the birth
+log is
+*absorbed*: it is answered from the log, and the core never hears of it. What the core says meanwhile waits
+until the past is over. Laws:
+
+1. Under the token at most one thread is out, in the replayed past too.
+2. A call is either absorbed or passed on to the core, and exactly one result is given to it.
+3. The thread that was out when the checkpoint was taken (it had its result, and had not called yet)
+   makes its next call to the core.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+
+from llft import originals
+from llft.core.determinizer.operations import Result
+from llft.errors import InvariantError
+from llft.identifiers import ThreadId
+from llft.runtime.birth_log import CALLED, START, UNKNOWN_KIND, BirthLog, Event, check_kind, events
+
+ENDED = 255
+"""The kind of the last "call" of a thread: it returned from its function."""
+
+
+class ApplicationThread:
+    __slots__ = (
+        "function",
+        "gate",
+        "given",
+        "ident",
+        "kind",
+        "number",
+        "out_since_ns",
+        "result",
+        "spawned_count",
+    )
+
+    def __init__(self, number: ThreadId, function: Callable[[], None] | None) -> None:
+        self.number = number
+        self.function = function
+        self.gate = originals.allocate_lock()
+        self.gate.acquire()
+        self.given = False
+        self.result: Result = None
+        self.kind = 0
+        self.ident = 0
+        self.spawned_count = 0
+        self.out_since_ns = 0
+
+    def wait(self) -> None:
+        """Until another thread gives a result. Not for one that was given by the waiting thread itself."""
+        self.gate.acquire()
+
+    def take(self) -> Result:
+        self.given = False
+        return self.result
+
+
+class Application:
+    def __init__(self, *, ordered: bool, start_thread: Callable[[ApplicationThread], None]) -> None:
+        self.ordered = ordered
+        self.threads: dict[ThreadId, ApplicationThread] = {}
+        self.spawned: dict[str, Callable[[], None]] = {}
+        """Functions of threads that were spawned and have not begun, by the argument of their Spawn."""
+        self.out_count = 0
+        self.out_for_core: dict[ThreadId, None] = {}
+        """Threads that have a result of the core's and have not called it since. In a replayed past others
+        run."""
+        self.log = BirthLog()
+        self.pump: ApplicationThread | None = None
+        self.wake_pump: Callable[[], None] = lambda: None
+        self._start_thread = start_thread
+        self._past: Iterator[Event] | None = None
+        self._next_event: Event | None = None
+        self._absorbable: Counter[ThreadId] = Counter()
+        self._made: Counter[ThreadId] = Counter()
+        """Ordered mode: calls of the past that are to be made again, and those made that the log has not
+        come to."""
+        self._out_at_checkpoint: frozenset[ThreadId] = frozenset()
+        self._backlog: deque[Callable[[], None]] = deque()
+
+    @property
+    def replaying(self) -> bool:
+        return self._past is not None
+
+    def add_thread(self, number: ThreadId, function: Callable[[], None] | None) -> ApplicationThread:
+        thread = ApplicationThread(number, function)
+        self.threads[number] = thread
+        return thread
+
+    def spawn_key(self, thread: ApplicationThread, function: Callable[[], None]) -> str:
+        """The same at all replicas, in both thread modes: a parent's how-manieth child it is."""
+        thread.spawned_count += 1
+        key = f"{thread.number}.{thread.spawned_count}"
+        self.spawned[key] = function
+        return key
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def called(self, thread: ApplicationThread, kind: int) -> bool:
+        """A thread is back with a call, or at its end. True: it is the core's; False: it is of the past."""
+        thread.kind = kind
+        thread.out_since_ns = 0
+        self.out_count -= 1
+        if kind == ENDED:
+            del self.threads[thread.number]
+        if self._past is not None and self._absorbs(thread):
+            self._advance()
+            return False
+        del self.out_for_core[thread.number]
+        if self.ordered:
+            self.log.called(thread.number)
+        elif self._past is not None:
+            self._end_past()  # law 3
+        return True
+
+    def _absorbs(self, thread: ApplicationThread) -> bool:
+        if not self.ordered:
+            return self._next_event is not None or thread.number not in self._out_at_checkpoint
+        if not self._absorbable[thread.number]:
+            return False
+        self._absorbable[thread.number] -= 1
+        self._made[thread.number] += 1
+        return True
+
+    # -- results -------------------------------------------------------------------------------
+
+    def give(self, number: ThreadId, result: Result) -> None:
+        """The core completed the operation of a thread."""
+        self.out_for_core[number] = None
+        if self._past is None:
+            self.log.completed(number, self.threads[number].kind, result)
+            self._hand_over(number, result)
+        else:
+            self.log.completed(number, UNKNOWN_KIND, result)
+            self._backlog.append(lambda: self._hand_over(number, result))
+
+    def start(self, number: ThreadId, key: str) -> None:
+        """The core wants a thread to begin: 1 is the main one, which is there already."""
+        self.out_for_core[number] = None
+        self.log.started(number, key)
+        if self._past is None:
+            self._begin(number, key)
+        else:
+            self._backlog.append(lambda: self._begin(number, key))
+
+    def _hand_over(self, number: ThreadId, result: Result) -> None:
+        thread = self.threads[number]
+        thread.result = result
+        self._let_run(thread)
+
+    def _let_run(self, thread: ApplicationThread) -> None:
+        if thread.given:
+            raise InvariantError("result_given_twice", thread=thread.number)
+        thread.given = True
+        thread.out_since_ns = originals.monotonic_ns()
+        self.out_count += 1
+        if thread.ident == originals.get_ident():
+            return
+        if thread is self.pump:
+            self.wake_pump()
+        else:
+            thread.gate.release()
+
+    def _begin(self, number: ThreadId, key: str) -> None:
+        if number in self.threads:  # the main thread waits to begin
+            self._let_run(self.threads[number])
+            return
+        thread = self.add_thread(number, self.spawned.pop(key))
+        thread.out_since_ns = originals.monotonic_ns()
+        self.out_count += 1
+        self._start_thread(thread)
+
+    # -- the past ------------------------------------------------------------------------------
+
+    def begin_restoring(self) -> None:
+        """A checkpoint is on its way: from now on the core's results wait."""
+        self._past = iter(())
+
+    def begin_replay(self, data: bytes, out_at_checkpoint: list[ThreadId]) -> None:
+        self.log = BirthLog(data)
+        self._out_at_checkpoint = frozenset(out_at_checkpoint)
+        self.out_for_core = dict.fromkeys(out_at_checkpoint) | self.out_for_core
+        if self.ordered:
+            self._absorbable = Counter(event.thread for event in events(data) if event.what == CALLED)
+        self._past = events(data)
+        self._next_event = next(self._past, None)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Give what the log gives next: under the token one result, in ordered mode all that are due."""
+        assert self._past is not None
+        while (event := self._next_event) is not None:
+            if event.what == CALLED:
+                if not self._made[event.thread]:
+                    return
+                self._made[event.thread] -= 1
+            self._next_event = next(self._past, None)
+            if event.what == START:
+                self._begin(event.thread, event.key)
+            elif event.what != CALLED:
+                check_kind(event.thread, event.kind, self.threads[event.thread].kind)
+                self._hand_over(event.thread, event.result)
+            if not self.ordered:
+                return
+        self._end_past()
+
+    def _end_past(self) -> None:
+        """What the core said meanwhile is given now, in order."""
+        self._past = None
+        while self._backlog:
+            self._backlog.popleft()()

@@ -1,0 +1,178 @@
+"""The birth log: the completions that the program was given since it was born, in order.
+
+A copy of the program that is given the same completions is in the same state: under the token exactly one
+thread runs between two of them, so there is nothing else that it could depend on. The log is therefore the
+checkpoint of a replica (D-21, replay from birth), and a joiner gets its bytes from a member.
+
+In ordered mode threads run side by side, and the log also says when a thread *called*: a completion is
+given to a
+replayed program when all calls that came before it have been made again, so that no lock changes
+hands before its holder released it.
+
+One event: number of the thread (varint), a tag, and what the tag asks for. `operation` is a check: the
+kind of call that is being completed.
+
+    START       the key of its function
+    CALLED      nothing
+    a result    NONE | TRUE | FALSE | INT | BYTES | TUPLE | FAILURE; the kind of operation, one byte; the
+    value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+from llft.core.determinizer import operations
+from llft.core.determinizer.operations import Failure, Result
+from llft.errors import DivergenceError, PeerError
+from llft.identifiers import ThreadId
+from llft.wire.varint import get_uvarint, put_uvarint, unzigzag, zigzag
+
+START, CALLED, NONE, TRUE, FALSE, INT, BYTES, TUPLE, FAILURE = range(9)
+
+OPERATION_KINDS: dict[type, int] = {
+    kind: number
+    for number, kind in enumerate(sorted(operations.Operation.__args__, key=lambda t: t.__name__))
+}
+_KIND_NAMES = {number: kind.__name__ for kind, number in OPERATION_KINDS.items()}
+
+
+class Event(NamedTuple):
+    """`what` is START, CALLED, or COMPLETED."""
+
+    what: int
+    thread: ThreadId
+    kind: int
+    result: Result
+    key: str = ""
+
+
+UNKNOWN_KIND = 254
+"""Of a completion that came while the program was still in its past."""
+
+COMPLETED = NONE
+
+
+class BirthLog:
+    """Append-only. `length` and `digest` name a prefix; `piece` gives its bytes to whoever joins."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._data = bytearray(data)
+        self.digest = crc32(data)
+
+    @property
+    def length(self) -> int:
+        return len(self._data)
+
+    def started(self, thread: ThreadId, key: str) -> None:
+        """`key` says which of the spawned functions it runs."""
+        text = key.encode()
+        self._append(thread, bytes((START, len(text))) + text)
+
+    def called(self, thread: ThreadId) -> None:
+        self._append(thread, bytes((CALLED,)))
+
+    def completed(self, thread: ThreadId, kind: int, result: Result) -> None:
+        self._append(thread, encode_result(kind, result))
+
+    def _append(self, thread: ThreadId, event: bytes) -> None:
+        if thread < 128:
+            piece = bytes((thread,)) + event
+        else:
+            number = bytearray()
+            put_uvarint(number, thread)
+            piece = bytes(number) + event
+        self.digest = crc32(piece, self.digest)
+        self._data += piece
+
+    def piece(self, start: int, end: int) -> bytes:
+        return bytes(self._data[start:end])
+
+
+def encode_result(kind: int, result: Result) -> bytes:
+    if result is None:
+        return bytes((NONE, kind))
+    if result is True:
+        return bytes((TRUE, kind))
+    if result is False:
+        return bytes((FALSE, kind))
+    if isinstance(result, bytes):
+        out = bytearray((BYTES, kind))
+        put_uvarint(out, len(result))
+        return bytes(out) + result
+    if isinstance(result, int):
+        out = bytearray((INT, kind))
+        put_uvarint(out, zigzag(result))
+        return bytes(out)
+    if isinstance(result, Failure):
+        name = result.name.encode()
+        return bytes((FAILURE, kind, result.definite, len(name))) + name
+    out = bytearray((TUPLE, kind))
+    put_uvarint(out, len(result))
+    for number in result:
+        put_uvarint(out, zigzag(number))
+    return bytes(out)
+
+
+def events(data: bytes) -> Iterator[Event]:
+    """The events of a whole log. What is not one is a PeerError: it came from another process."""
+    position, end = 0, len(data)
+    try:
+        while position < end:
+            thread, position = get_uvarint(data, position)
+            tag = data[position]
+            if tag == CALLED:
+                position += 1
+                yield Event(CALLED, thread, 0, None)
+                continue
+            if tag == START:
+                after = position + 2 + data[position + 1]
+                yield Event(START, thread, 0, None, data[position + 2 : after].decode())
+                position = after
+                continue
+            kind = data[position + 1]
+            result, position = _decode_result(tag, data, position + 2)
+            yield Event(COMPLETED, thread, kind, result)
+    except IndexError:
+        raise PeerError("birth_log_truncated", "fetch it again") from None
+
+
+def _decode_result(tag: int, data: bytes, position: int) -> tuple[Result, int]:
+    if tag == NONE:
+        return None, position
+    if tag in (TRUE, FALSE):
+        return tag == TRUE, position
+    if tag == INT:
+        number, position = get_uvarint(data, position)
+        return unzigzag(number), position
+    if tag == BYTES:
+        size, position = get_uvarint(data, position)
+        if size > len(data) - position:
+            raise IndexError
+        return data[position : position + size], position + size
+    if tag == FAILURE:
+        size = data[position + 1]
+        name = data[position + 2 : position + 2 + size].decode("utf-8", "replace")
+        return Failure(name, bool(data[position])), position + 2 + size
+    if tag == TUPLE:
+        size, position = get_uvarint(data, position)
+        numbers = []
+        for _ in range(size):
+            number, position = get_uvarint(data, position)
+            numbers.append(unzigzag(number))
+        return tuple(numbers), position
+    raise PeerError("birth_log_event_unknown", "run the same version of LLFT at all replicas", tag=tag)
+
+
+def check_kind(thread: ThreadId, expected: int, found: int) -> None:
+    """A replayed program must make the calls that the log completes."""
+    if expected not in (found, UNKNOWN_KIND):
+        raise DivergenceError(
+            "replay_diverged",
+            "is the program the same at all replicas? see the interposition table for what is not
+            deterministic", thread=thread,
+            expected=_KIND_NAMES.get(expected, expected),
+            found=_KIND_NAMES.get(found, found),
+        )

@@ -1,0 +1,237 @@
+"""The driver: one core, the program's threads, the network, and a lock round the core.
+
+An application thread's call steps the core in that very thread, and what the core wants done is done
+there: datagrams
+leave, the gates of other threads open. If its own result is not there, and under the token nobody else runs,
+the thread becomes the *pump* and serves the network until the result comes: no daemon, no hand-off.
+The `pacemaker` serves deadlines and the network whenever no application thread does.
+
+Invariants (all under `lock`):
+
+1. At most one thread is the pump. While one is, nobody of the program is out, unless it has just been
+resumed.
+2. Effects are performed in order before the lock is released.
+3. An exception out of the core or of an effect ends the process: a replica that does not know its state
+   is better dead than wrong. Its journal and a traceback remain.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+
+from llft import originals
+from llft.config import ThreadMode
+from llft.core import effects, events
+from llft.core.determinizer.operations import Operation, Result, Spawn
+from llft.core.replica import Replica
+from llft.identifiers import BirthId
+from llft.instant import MS
+from llft.journal.record import Record
+from llft.runtime.application import ENDED, Application, ApplicationThread
+from llft.runtime.birth_log import OPERATION_KINDS
+from llft.runtime.fingerprint import Fingerprint
+from llft.runtime.poller import Poller
+
+POLL_AT_MOST_NS = 1000 * MS
+DEADLINE_PASSED = events.DeadlinePassed()
+
+
+class Network(Protocol):
+    """What the driver needs of the transport and of liveness together (see `runtime.network`)."""
+
+    def multicast(self, group_id: int, data: bytes) -> None: ...
+    def transmit(self, birth_id: BirthId, data: bytes) -> None: ...
+    def receive(self) -> list[bytes]: ...
+    def work(self, now_ns: int) -> list[BirthId]:
+        """Other sockets; returns the certificates of death that came."""
+
+
+class World(Protocol):
+    """What a replica process is asked to do beyond messages and threads."""
+
+    def write(self, record: Record) -> None: ...
+    def flush(self) -> None: ...
+    def fetch(self, state: bytes, done: Callable[[bytes], None]) -> None:
+        """Get the birth log that a checkpoint names, in a thread of its own."""
+
+    def fingerprint(self) -> Fingerprint: ...
+    def reborn(self, reason: str) -> NoReturn: ...
+    def stopped(self, reason: str) -> NoReturn: ...
+    def died(self, reason: str) -> NoReturn: ...
+
+
+class Driver:
+    def __init__(self, core: Replica, network: Network, world: World, poller: Poller) -> None:
+        self.core = core
+        self.network = network
+        self.world = world
+        self.poller = poller
+        self.lock = originals.allocate_lock()
+        self.token = core.config.threads is ThreadMode.TOKEN
+        self.application = Application(ordered=not self.token, start_thread=self._start_native_thread)
+        self.application.wake_pump = poller.wake
+        self.wake_pacemaker: Callable[[], None] = lambda: None
+        self.reset_reason = ""
+        self._local = originals.thread_local()
+        self._main = self.application.add_thread(1, None)
+        self._written = False
+        self._performers: dict[type, Callable[[Any], None]] = {
+            effects.Multicast: lambda effect: network.multicast(effect.group_id, effect.data),
+            effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
+            effects.WriteRecord: self._write,
+            effects.ResumeThread: lambda effect: self.application.give(effect.thread, effect.result),
+            effects.StartApplication: lambda effect: self.application.start(1, ""),
+            effects.StartThread: lambda effect: self.application.start(effect.thread, str(effect.argument)),
+            effects.CaptureState: self._capture,
+            effects.RestoreState: self._restore,
+            effects.ResetApplication: lambda effect: world.reborn(self.reset_reason),
+            effects.Stop: lambda effect: world.stopped(effect.reason),
+        }
+
+    # -- what the program calls (llft.interpose.port.Port) ------------------------------------------
+
+    def current(self) -> int:
+        thread = getattr(self._local, "thread", None)
+        return 0 if thread is None else thread.number
+
+    def call(self, operation: Operation) -> Result:
+        thread: ApplicationThread = self._local.thread
+        with self.lock:
+            if self.application.called(thread, OPERATION_KINDS[type(operation)]):
+                self._step(events.OperationInvoked(thread.number, operation))
+            if not thread.given and self._nobody_serves():
+                self._pump(thread)
+            waits = not thread.given
+        if waits:
+            thread.wait()
+        return thread.take()
+
+    def spawn(self, function: Callable[[], None]) -> int:
+        key = self.application.spawn_key(self._local.thread, function)
+        number = self.call(Spawn(key))
+        assert isinstance(number, int)
+        return number
+
+    # -- threads -------------------------------------------------------------------------------------
+
+    def run_main(self, function: Callable[[], None]) -> None:
+        """The program's main thread is the process's: wait until the group lets it begin, and run it."""
+        self._enter(self._main)
+        self._main.wait()
+        self._main.take()
+        try:
+            function()
+        finally:
+            self._ended(self._main)
+
+    def _start_native_thread(self, thread: ApplicationThread) -> None:
+        originals.start_new_thread(self._run_thread, (thread,))
+
+    def _run_thread(self, thread: ApplicationThread) -> None:
+        self._enter(thread)
+        assert thread.function is not None
+        try:
+            thread.function()
+        finally:
+            self._ended(thread)
+
+    def _enter(self, thread: ApplicationThread) -> None:
+        thread.ident = originals.get_ident()
+        self._local.thread = thread
+
+    def _ended(self, thread: ApplicationThread) -> None:
+        with self.lock:
+            if self.application.called(thread, ENDED):
+                self._step(events.ThreadEnded(thread.number))
+            if self._nobody_serves():
+                self.wake_pacemaker()
+        self._local.thread = None
+
+    def _nobody_serves(self) -> bool:
+        """Whether the network would be left alone. In ordered mode the pacemaker always sees to it."""
+        return self.token and self.application.out_count == 0 and self.application.pump is None
+
+    # -- the network ---------------------------------------------------------------------------------
+
+    def _pump(self, thread: ApplicationThread) -> None:
+        """Serve the network until this thread, or another, has something to do. Lock held, but not while
+        polling."""
+        self.application.pump = thread
+        try:
+            while self.application.out_count == 0:
+                wait_ns = self.until_deadline()
+                self.lock.release()
+                try:
+                    self.poller.poll(wait_ns)
+                finally:
+                    self.lock.acquire()
+                self.work()
+        finally:
+            self.application.pump = None
+
+    def until_deadline(self) -> int:
+        return max(0, min(self.core.next_deadline() - originals.monotonic_ns(), POLL_AT_MOST_NS))
+
+    def work(self) -> None:
+        """Whatever has arrived, and whatever is due. Lock held."""
+        for data in self.network.receive():
+            self._step(events.MessageReceived(data))
+        now_ns = originals.monotonic_ns()
+        for birth_id in self.network.work(now_ns):
+            self._step(events.PeerDied(birth_id))
+        if now_ns >= self.core.next_deadline():
+            self._step(DEADLINE_PASSED)
+
+    def happen(self, event: events.Event) -> None:
+        """The start, before there are other threads."""
+        with self.lock:
+            self._step(event)
+
+    def wish(self, event: events.Event) -> None:
+        """An operator's. Lock held."""
+        self._step(event)
+
+    # -- the core ------------------------------------------------------------------------------------
+
+    def _step(self, event: events.Event) -> None:
+        try:
+            for effect in self.core.step(event, originals.monotonic_ns()):
+                self._performers[type(effect)](effect)
+            if self._written:
+                self._written = False
+                self.world.flush()
+        except Exception:  # noqa: BLE001 (invariant 3)
+            sys.stderr.write(traceback.format_exc())
+            self.world.died(f"on {type(event).__name__}")
+
+    def _write(self, effect: effects.WriteRecord) -> None:
+        self._written = True
+        self.world.write(effect.record)
+
+    def _capture(self, effect: effects.CaptureState) -> None:
+        """The checkpoint is the birth log so far; only its name travels in the State message."""
+        log = self.application.log
+        out = list(self.application.out_for_core)
+        birth_id = self.core.standing.birth_id
+        state = {
+            "birth": list(birth_id),
+            "length": log.length,
+            "digest": log.digest,
+            "out": out,
+            "fingerprint": self.world.fingerprint(),
+        }
+        self._step(events.StateCaptured(json.dumps(state).encode()))
+
+    def _restore(self, effect: effects.RestoreState) -> None:
+        out = json.loads(effect.state)["out"]
+
+        def replay(data: bytes) -> None:
+            with self.lock:
+                self.application.begin_replay(data, out)
+
+        self.application.begin_restoring()
+        self.world.fetch(effect.state, replay)

@@ -1,0 +1,93 @@
+"""What must be the same at all replicas: interpreter, packages, program files, options.
+
+A joiner compares its own fingerprint with that of the group (it travels with the checkpoint) before it
+runs a line of the
+program. Replicas that differ would diverge sooner or later; better to refuse now, and to say what differs.
+"""
+
+from __future__ import annotations
+
+import posix
+import sys
+from hashlib import blake2b
+from typing import Any
+
+FILES_MAX = 5000
+DIFFERENCES_SHOWN = 8
+
+Fingerprint = dict[str, dict[str, str]]
+
+
+def take(program: list[str], options: dict[str, Any]) -> Fingerprint:
+    """`program` is the command line after the interpreter. To be called before `sys.path` is changed."""
+    return {
+        "interpreter": {
+            "python": sys.version.split()[0],
+            "implementation": sys.implementation.name,
+            "machine": posix.uname().machine,
+        },
+        "packages": _packages(),
+        "files": _files(program),
+        "options": {"program": " ".join(program)} | {name: str(value) for name, value in options.items()},
+    }
+
+
+def differences(group: Fingerprint, mine: Fingerprint) -> list[str]:
+    """One line for each thing that differs; empty if nothing does."""
+    lines = []
+    for area in sorted({*group, *mine}):
+        theirs, ours = group.get(area, {}), mine.get(area, {})
+        for name in sorted({*theirs, *ours}):
+            there, here = theirs.get(name, "absent"), ours.get(name, "absent")
+            if there != here:
+                lines.append(f"{area}: {name} is {there} in the group and {here} here")
+    return lines
+
+
+def _packages() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for directory in sys.path:
+        for entry in _entries(directory or "."):
+            if entry.endswith((".dist-info", ".egg-info")):
+                name, _, number = entry.rpartition(".")[0].partition("-")
+                found[name.lower()] = number
+    return found
+
+
+def _files(program: list[str]) -> dict[str, str]:
+    """The script, and the Python files beside and below it."""
+    script = next((word for word in program if word.endswith(".py")), None)
+    top = script.rpartition("/")[0] if script else ""
+    found: dict[str, str] = {}
+    pending = [top or "."]
+    while pending and len(found) < FILES_MAX:
+        directory = pending.pop()
+        for entry in _entries(directory):
+            path = f"{directory}/{entry}"
+            if entry.endswith(".py"):
+                found[path.removeprefix(f"{top or '.'}/")] = _digest(path)
+            elif _is_package(path):
+                pending.append(path)
+    return found
+
+
+def _entries(directory: str) -> list[str]:
+    try:
+        return sorted(posix.listdir(directory))
+    except OSError:
+        return []
+
+
+def _is_package(path: str) -> bool:
+    try:
+        return not path.rpartition("/")[2].startswith(".") and "__init__.py" in posix.listdir(path)
+    except OSError:
+        return False
+
+
+def _digest(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return blake2b(file.read(), digest_size=8).hexdigest()
+    except OSError as error:
+        return f"unreadable ({error.strerror})"

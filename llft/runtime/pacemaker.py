@@ -1,0 +1,101 @@
+"""The pacemaker: the one thread of ours in a replica process.
+
+It beats while the program computes, and is the pump when no application thread is: of a backup always, of
+a primary when all its threads wait and none of them got to it (after a promotion, when a thread ended).
+
+What it can promise: it needs the interpreter's lock for a few hundred microseconds per beat. A program
+that computes in
+Python hands that lock over every `SWITCH_INTERVAL_S`; a C extension that holds it for longer than the
+primary's
+timeout makes this process silent, and the group replaces it (it finds itself superseded, and rejoins).
+
+A backup is *lazy*: once something has arrived it lets more arrive for LAZY_S before it looks, so that a
+stream of datagrams wakes it two thousand times a second at most, and an idle one does not wake it at all.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+
+from llft import originals
+from llft.core.standing import BACKUP
+from llft.instant import MS, US
+from llft.runtime.driver import Driver
+
+LAZY_S = 0.0005
+SWITCH_INTERVAL_S = 0.001
+DOZE_AT_LEAST_NS = 2 * MS
+"""While an application thread serves the network, the pacemaker only makes sure that it does."""
+HOUSEKEEPING_NS = 20 * MS
+TOKEN_HELD_TOO_LONG_NS = 2_000 * MS
+
+
+class Pacemaker:
+    def __init__(self, driver: Driver, housekeeping: Callable[[], None]) -> None:
+        self.driver = driver
+        self.housekeeping = housekeeping
+        self._doze = originals.allocate_lock()
+        self._doze.acquire()
+        self._housekept_ns = 0
+        self._warned: dict[int, int] = {}
+        driver.wake_pacemaker = self.wake
+
+    def start(self) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        originals.start_new_thread(self._run, ())
+
+    def wake(self) -> None:
+        if self._doze.locked():
+            with suppress(RuntimeError):  # two at once: once is enough
+                self._doze.release()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                self._beat()
+        except BaseException:  # noqa: BLE001 (without a pacemaker the process must not go on)
+            sys.stderr.write(traceback.format_exc())
+            self.driver.world.died("the pacemaker failed")
+
+    def _beat(self) -> None:
+        driver = self.driver
+        with driver.lock:
+            serve = driver.application.pump is None and (
+                not driver.token or driver.application.out_count == 0 or driver.core.role == BACKUP
+            )
+            wait_ns = driver.until_deadline()
+        if serve:
+            arrived = driver.poller.poll(min(wait_ns, HOUSEKEEPING_NS * 5))
+            if arrived and driver.core.role == BACKUP:
+                originals.sleep(LAZY_S)
+        else:
+            self._doze.acquire(True, max(wait_ns, DOZE_AT_LEAST_NS) / 1e9)
+        now_ns = originals.monotonic_ns()
+        with driver.lock:
+            if serve or now_ns >= driver.core.next_deadline() + 500 * US:
+                driver.work()
+            if now_ns - self._housekept_ns > HOUSEKEEPING_NS:
+                self._housekept_ns = now_ns
+                self.housekeeping()
+                self._watch_token(now_ns)
+
+    def _watch_token(self, now_ns: int) -> None:
+        """Busy loops must not hang the token in silence: say who holds it, and where."""
+        for thread in list(self.driver.application.threads.values()):
+            since_ns = thread.out_since_ns
+            if (
+                since_ns
+                and now_ns - since_ns > TOKEN_HELD_TOO_LONG_NS
+                and self._warned.get(thread.number) != since_ns
+            ):
+                self._warned[thread.number] = since_ns
+                frame = sys._current_frames().get(thread.ident)
+                where = "".join(traceback.format_stack(frame, limit=8)) if frame is not None else "?\n"
+                held_s = (now_ns - since_ns) / 1e9
+                sys.stderr.write(
+                    f"llft: thread {thread.number} has run for {held_s:.1f} s without a call that lets
+                    others " f"run; the others wait. It is here:\n{where}"
+                )

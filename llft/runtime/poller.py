@@ -1,0 +1,60 @@
+"""Waiting for any of several descriptors, by any of several threads, and being woken."""
+
+from __future__ import annotations
+
+import posix
+import select
+from collections.abc import Iterable
+from contextlib import suppress
+
+from llft import originals
+
+WAKE_BYTES = 8
+FIRST_FD = 600
+"""Our own descriptors stay out of the way of the program's, whose numbers are alike at all replicas."""
+
+
+class Poller:
+    def __init__(self) -> None:
+        self._epoll = originals.epoll()
+        low = posix.eventfd(0, posix.EFD_NONBLOCK | posix.EFD_CLOEXEC)
+        self._wake_fd = raise_fd(low)
+        self._watched: dict[int, None] = {}
+        self._epoll.register(self._wake_fd, select.EPOLLIN)
+
+    def watch(self, filenos: Iterable[int]) -> None:
+        """These, and no others."""
+        wanted = dict.fromkeys(filenos)
+        if wanted == self._watched:
+            return
+        for fd in [fd for fd in self._watched if fd not in wanted]:
+            with suppress(OSError):  # it was closed, and is out of the set by that
+                self._epoll.unregister(fd)
+        for fd in wanted:
+            if fd not in self._watched:
+                self._epoll.register(fd, select.EPOLLIN)
+        self._watched = wanted
+
+    def poll(self, wait_ns: int) -> bool:
+        """True: something is there to be served, or somebody called `wake`."""
+        ready = self._epoll.poll(wait_ns / 1e9)
+        for fd, _ in ready:
+            if fd == self._wake_fd:
+                self._drain_wakes()
+        return bool(ready)
+
+    def wake(self) -> None:
+        posix.eventfd_write(self._wake_fd, 1)
+
+    def _drain_wakes(self) -> None:
+        with suppress(BlockingIOError):  # another thread did
+            posix.eventfd_read(self._wake_fd)
+
+
+def raise_fd(fd: int) -> int:
+    """Move a descriptor of ours to a high number, closed on exec."""
+    import fcntl
+
+    high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
+    originals.close(fd)
+    return high

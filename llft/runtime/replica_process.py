@@ -1,0 +1,290 @@
+"""A replica process: core, driver, network, journal and control socket, put together from a specification.
+
+The specification is a JSON object in the environment (LLFT_SPEC, written by the supervisor;
+docs/RUNTIME.md). This module
+runs in the program's own interpreter before anything is patched, and after that beside it: it uses
+`llft.originals` and the C modules only.
+"""
+
+from __future__ import annotations
+
+import json
+import posix
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+from zlib import crc32
+
+from llft import originals
+from llft.config import GroupConfig
+from llft.core import events
+from llft.core.replica import Replica
+from llft.core.standing import PRIMARY
+from llft.errors import PeerError
+from llft.identifiers import NO_BIRTH, BirthId
+from llft.journal.record import Record
+from llft.journal.writer import JournalWriter
+from llft.runtime import fingerprint
+from llft.runtime.control_server import ControlServer
+from llft.runtime.driver import Driver
+from llft.runtime.fingerprint import Fingerprint
+from llft.runtime.liveness import Liveness, fetch_log
+from llft.runtime.pacemaker import Pacemaker
+from llft.runtime.poller import Poller
+from llft.runtime.settings import Settings
+from llft.runtime.timeline import Timeline
+from llft.runtime.transport import Transport, open_transport
+
+SPECIFICATION = "LLFT_SPEC"
+FORMER = "LLFT_FORMER"
+DIED_STATUS = 70
+DIFFERENT_STATUS = 78
+"""Starting it again would not help."""
+FETCH_TIMEOUT_S = 30.0
+
+
+class Randomness:
+    def randbytes(self, n: int, /) -> bytes:
+        return originals.urandom(n)
+
+
+class ReplicaProcess:
+    """The driver's `Network` and `World`, and the interposition's `Port`."""
+
+    def __init__(self, specification: dict[str, Any], on_exec: Callable[[dict[str, str]], NoReturn]) -> None:
+        self.specification = specification
+        self._on_exec = on_exec
+        self.started_ns = originals.monotonic_ns()
+        settings = Settings.from_json(specification["settings"])
+        group_id: int = specification["group_id"]
+        birth_id = BirthId(settings.host_id(), originals.getpid(), originals.time_ns())
+        self.birth_id = birth_id
+        options = {name: specification.get(name) for name in ("llft_version", "replication")}
+        self._fingerprint = fingerprint.take(specification["program"], options)
+        self.poller = Poller()
+        self.transport: Transport = open_transport(settings, group_id, birth_id)
+        self.liveness = Liveness(settings, group_id, birth_id, self.transport, provide=self._provide)
+        self.transport.service_port = self.liveness.port
+        config = settings.group_config(specification["group"], datagram_bytes=self.transport.payload_limit)
+        self.config: GroupConfig = config
+        self.core = Replica(config, birth_id, local_clock=originals.clock_gettime_ns, random=Randomness())
+        self.driver = Driver(self.core, self, self, self.poller)
+        self.pacemaker = Pacemaker(self.driver, self._keep_house)
+        self.timeline = Timeline()
+        self.listening_at: dict[tuple[str, int], None] = {}
+        run_directory = specification["run_directory"]
+        name = f"replica-{specification['replica']}"
+        self.journal = JournalWriter(f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj")
+        self.control = ControlServer(
+            f"{run_directory}/{name}.sock",
+            {
+                "status": self._status,
+                "switch": lambda question: self._wish(events.SwitchRequested()),
+                "leave": lambda question: self._wish(events.LeaveRequested()),
+                "stop": self._stop,
+                "threads": self._threads,
+            },
+        )
+        self.call = self.driver.call
+        self.spawn = self.driver.spawn
+        self.current = self.driver.current
+        self.multicast = self.transport.multicast
+        self.transmit = self.transport.transmit
+        self.receive = self.transport.receive
+        self._wishes: list[events.Event] = []
+        self._fetched_from = ""
+
+    def start(self) -> None:
+        for warning in self.transport.warnings:
+            self.say(warning)
+        specification = self.specification
+        former = specification.get("former")
+        started = events.Started(
+            alone=specification.get("alone", False) and former is None,
+            may_found=specification.get("may_found", True) and former is None,
+            former=BirthId(*former) if former else NO_BIRTH,
+        )
+        self._watch_descriptors()
+        self.driver.happen(started)
+        self.pacemaker.start()
+
+    def say(self, text: str) -> None:
+        """A line for a person, in the replica's log."""
+        seconds = originals.time_ns() / 1e9
+        sys.stderr.write(f"llft {seconds:.3f} replica {self.specification['replica']}: {text}\n")
+        sys.stderr.flush()
+
+    # -- Network -----------------------------------------------------------------------------------
+
+    def work(self, now_ns: int) -> list[BirthId]:
+        self.liveness.work(now_ns)
+        self.control.work()
+        self._watch_descriptors()
+        for wish in self._wishes:
+            self.driver.wish(wish)
+        self._wishes.clear()
+        return self.liveness.take_certificates()
+
+    def _watch_descriptors(self) -> None:
+        self.poller.watch((*self.transport.filenos(), *self.liveness.filenos(), *self.control.filenos()))
+
+    def _provide(self, start: int, end: int) -> bytes | None:
+        """A piece of the birth log, for a joiner."""
+        log = self.driver.application.log
+        return log.piece(start, end) if end <= log.length else None
+
+    # -- World -------------------------------------------------------------------------------------
+
+    def write(self, record: Record) -> None:
+        self.journal.write(record)
+        text = self.timeline.take(record)
+        if text:
+            self.say(text)
+
+    def flush(self) -> None:
+        self.journal.flush()
+
+    def fetch(self, state: bytes, done: Callable[[bytes], None]) -> None:
+        originals.start_new_thread(self._fetch, (json.loads(state), done))
+
+    def _fetch(self, wanted: dict[str, Any], done: Callable[[bytes], None]) -> None:
+        """In a thread of its own: the log may be long, and the core must go on meanwhile."""
+        source = BirthId(*wanted["birth"])
+        self._refuse_if_different(wanted["fingerprint"])
+        try:
+            data = fetch_log(self.liveness.peer(source), wanted["length"], timeout_s=FETCH_TIMEOUT_S)
+            if crc32(data) != wanted["digest"]:
+                raise PeerError("birth_log_digest_differs", "fetch it again", source=str(source))
+            self.say(f"replaying {len(data)} bytes of the program's past")
+            done(data)
+        except (OSError, PeerError) as error:
+            with self.driver.lock:
+                self.reborn(f"no birth log: {error}")
+
+    def _refuse_if_different(self, group: Fingerprint) -> None:
+        different = fingerprint.differences(group, self._fingerprint)
+        if not different:
+            return
+        self.say("this replica is not like its group, and cannot join it:")
+        for line in different[: fingerprint.DIFFERENCES_SHOWN]:
+            self.say(f"  {line}")
+        if len(different) > fingerprint.DIFFERENCES_SHOWN:
+            self.say(f"  and {len(different) - fingerprint.DIFFERENCES_SHOWN} more")
+        self.say("make them alike, then start it again")
+        with self.driver.lock:
+            self._close()
+            posix._exit(DIFFERENT_STATUS)
+
+    def reborn(self, reason: str) -> NoReturn:
+        """A new process life, with a new birth id: a fresh interpreter in the same process."""
+        self.say(f"starts anew: {reason or self.timeline.last_reason}")
+        self._close()
+        self._on_exec({FORMER: json.dumps(list(self.birth_id))})
+
+    def stopped(self, reason: str) -> NoReturn:
+        self.say(f"leaves: {reason}")
+        self._close()
+        posix._exit(0)
+
+    def died(self, reason: str) -> NoReturn:
+        self.say(f"dies: {reason}")
+        self._close()
+        posix._exit(DIED_STATUS)
+
+    def _close(self) -> None:
+        try:
+            self.journal.close()
+        except OSError as error:
+            self.say(f"the journal lost its end: {error}")
+        self.control.close()
+
+    def fingerprint(self) -> Fingerprint:
+        return self._fingerprint
+
+    def leave(self) -> None:
+        """From a signal's handler: whoever serves the network next sees to it."""
+        self._wishes.append(events.LeaveRequested())
+        self.poller.wake()
+        self.pacemaker.wake()
+
+    def program_ended(self, status: int) -> NoReturn:
+        """The program returned. It does so at all replicas, at the same point of its history."""
+        with self.driver.lock:
+            self.say(f"the program ended with status {status}")
+            self._close()
+            posix._exit(status)
+
+    def _keep_house(self) -> None:
+        self._watch_descriptors()
+
+    # -- Port --------------------------------------------------------------------------------------
+
+    def listening(self, host: str, port: int) -> None:
+        self.listening_at[(host, port)] = None
+
+    def not_listening(self, host: str, port: int) -> None:
+        self.listening_at.pop((host, port), None)
+
+    def group_of(self, host: str, port: int) -> int:
+        group_id: int = self.specification.get("endpoints", {}).get(f"{host}:{port}", 0)
+        return group_id
+
+    def gateway(self) -> int:
+        """The group id of the newest gateway, 0 if there is none. At the primary only: the answer is
+        ordered."""
+        try:
+            with open(f"{self.specification['run_directory']}/gateway.id", encoding="ascii") as file:
+                return int(file.read())
+        except (OSError, ValueError):
+            return 0
+
+    # -- control -----------------------------------------------------------------------------------
+
+    def _wish(self, event: events.Event) -> dict[str, Any]:
+        self._wishes.append(event)
+        return {}
+
+    def _stop(self, question: dict[str, Any]) -> dict[str, Any]:
+        return self._wish(events.LeaveRequested())
+
+    def _threads(self, question: dict[str, Any]) -> dict[str, Any]:
+        import traceback
+
+        frames = sys._current_frames()
+        found = []
+        for thread in list(self.driver.application.threads.values()):
+            frame = frames.get(thread.ident)
+            stack = traceback.format_stack(frame, limit=12) if frame is not None else []
+            found.append({"thread": thread.number, "runs": bool(thread.out_since_ns), "stack": stack})
+        return {"threads": found}
+
+    def _status(self, question: dict[str, Any]) -> dict[str, Any]:
+        core = self.core
+        statistics = core.statistics()
+        end = max(statistics["order_end"], core.own_watermark())
+        members = [
+            {"birth": str(member.birth_id), "precedence": member.precedence, "rank": rank}
+            for rank, member in enumerate(core.membership, start=1)
+        ]
+        return {
+            "group": self.specification["group"],
+            "replica": self.specification["replica"],
+            "pid": self.birth_id.pid,
+            "birth": str(self.birth_id),
+            "role": core.role,
+            "has_state": core.has_state and not self.driver.application.replaying,
+            "view": str(core.view),
+            "precedence": core.standing.precedence,
+            "rank": core.standing.rank,
+            "members": members,
+            "performed": core.performed_count,
+            "order_end": end,
+            "lag": 0 if core.role == PRIMARY else max(0, end - core.own_watermark()),
+            "suspicions": self.timeline.suspicions,
+            "views": list(self.timeline.views),
+            "listening": [list(address) for address in self.listening_at],
+            "log_bytes": self.driver.application.log.length,
+            "transport": self.transport.statistics(),
+            "statistics": statistics,
+            "uptime_s": (originals.monotonic_ns() - self.started_ns) / 1e9,
+        }

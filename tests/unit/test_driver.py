@@ -1,0 +1,165 @@
+"""The driver and the replay of a program's past, with a group of one and no network."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+from llft.config import GroupConfig, ThreadMode
+from llft.core import events
+from llft.core.determinizer.operations import Claim, RandomBytes, ReadClock, Release, Sleep, Yield
+from llft.core.replica import Replica
+from llft.errors import DivergenceError
+from llft.identifiers import BirthId
+from llft.instant import MS
+from llft.journal.record import Record
+from llft.runtime.application import ENDED, Application, ApplicationThread
+from llft.runtime.birth_log import OPERATION_KINDS, BirthLog, encode_result
+from llft.runtime.birth_log import events as logged_events
+from llft.runtime.driver import Driver
+from llft.runtime.pacemaker import Pacemaker
+from llft.runtime.poller import Poller
+
+
+class Silence:
+    """A network with nobody, and a world in which nothing may go wrong."""
+
+    def multicast(self, group_id: int, data: bytes) -> None: ...
+    def transmit(self, birth_id: BirthId, data: bytes) -> None: ...
+    def receive(self) -> list[bytes]:
+        return []
+
+    def work(self, now_ns: int) -> list[BirthId]:
+        return []
+
+    def write(self, record: Record) -> None: ...
+    def flush(self) -> None: ...
+    def fetch(self, state: bytes, done: Callable[[bytes], None]) -> None: ...
+    def fingerprint(self) -> dict[str, dict[str, str]]:
+        return {}
+
+    def reborn(self, reason: str) -> NoReturn:
+        raise AssertionError(reason)
+
+    stopped = died = reborn
+
+
+class Urandom:
+    def randbytes(self, n: int, /) -> bytes:
+        import os
+
+        return os.urandom(n)
+
+
+def make_driver(mode: ThreadMode) -> Driver:
+    import time
+
+    config = GroupConfig(group_id=7, threads=mode)
+    core = Replica(config, BirthId(1, 2, 3), local_clock=time.clock_gettime_ns, random=Urandom())
+    silence = Silence()
+    return Driver(core, silence, silence, Poller())
+
+
+def program(port: Driver, seen: list[object], done: threading.Event) -> None:
+    """Three threads that share a list without a lock, and a counter with one."""
+
+    def worker(name: int) -> Callable[[], None]:
+        def run() -> None:
+            for turn in range(20):
+                port.call(Claim(1))
+                seen.append((name, turn, port.call(RandomBytes(4))))
+                port.call(Release(1))
+                if turn % 5 == name:
+                    port.call(Sleep(MS // 2))
+                port.call(Yield())
+
+        return run
+
+    numbers = [port.spawn(worker(name)) for name in range(3)]
+    seen.append(tuple(numbers))
+    for _ in range(10):
+        port.call(Sleep(MS))
+        seen.append(port.call(ReadClock(1)))
+    done.set()
+
+
+@pytest.mark.parametrize("mode", list(ThreadMode))
+def test_a_replayed_program_sees_what_the_first_one_saw(mode: ThreadMode) -> None:
+    driver = make_driver(mode)
+    seen: list[object] = []
+    first = threading.Event()
+    run_alone(driver, lambda: program(driver, seen, first))
+    assert first.wait(10)
+    log = driver.application.log
+    data = log.piece(0, log.length)
+
+    again = make_driver(mode)
+    replayed: list[object] = []
+    second = threading.Event()
+    main = threading.Thread(
+        target=again.run_main, args=(lambda: program(again, replayed, second),), daemon=True
+    )
+    main.start()
+    with again.lock:
+        again.application.begin_restoring()
+        again.application.begin_replay(data, list(driver.application.out_for_core))
+    assert second.wait(10)
+    main.join(10)
+    if mode is ThreadMode.TOKEN:
+        assert replayed == seen
+    else:
+        assert sorted(map(repr, replayed)) == sorted(map(repr, seen))
+    assert not again.application.replaying
+
+
+def run_alone(driver: Driver, function: Callable[[], None]) -> None:
+    main = threading.Thread(target=driver.run_main, args=(function,), daemon=True)
+    main.start()
+    Pacemaker(driver, lambda: None).start()
+    driver.happen(events.Started(alone=True))
+    main.join(10)
+    assert not main.is_alive()
+
+
+def test_a_replayed_program_that_calls_something_else_is_found_out() -> None:
+    log = BirthLog()
+    log.started(1, "")
+    log.completed(1, OPERATION_KINDS[ReadClock], 5)
+    application = Application(ordered=False, start_thread=lambda thread: None)
+    thread = application.add_thread(1, None)
+    application.begin_restoring()
+    application.begin_replay(log.piece(0, log.length), [1])
+    thread.wait()
+    thread.take()
+    with pytest.raises(DivergenceError):
+        application.called(thread, OPERATION_KINDS[Sleep])
+
+
+def test_what_the_core_says_waits_until_the_past_is_over() -> None:
+    log = BirthLog()
+    log.started(1, "")
+    application = Application(ordered=False, start_thread=lambda thread: None)
+    thread: ApplicationThread = application.add_thread(1, None)
+    application.begin_restoring()
+    application.begin_replay(log.piece(0, log.length), [])
+    application.give(1, 99)
+    assert thread.result is None
+    thread.wait()
+    thread.take()
+    assert not application.called(thread, OPERATION_KINDS[Sleep])
+    assert thread.given
+    assert thread.take() == 99
+    assert application.called(thread, ENDED)
+
+
+@pytest.mark.parametrize("result", [None, True, False, 0, -5, 2**63, b"", b"abc" * 100, (), (1, -2, 300)])
+def test_results_survive_the_log(result: bool | int | bytes | tuple[int, ...] | None) -> None:
+    log = BirthLog()
+    log.completed(300, 4, result)
+    [event] = list(logged_events(log.piece(0, log.length)))
+    assert (event.thread, event.kind, event.result) == (300, 4, result)
+    assert type(event.result) is type(result)
+    assert encode_result(4, result)
