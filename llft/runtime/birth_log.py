@@ -171,8 +171,8 @@ def check_kind(thread: ThreadId, expected: int, found: int) -> None:
     if expected not in (found, UNKNOWN_KIND):
         raise DivergenceError(
             "replay_diverged",
-            "is the program the same at all replicas? see the interposition table for what is not
-            deterministic", thread=thread,
+            "is the program the same at all replicas, and all it does in the interposition's table?",
+            thread=thread,
             expected=_KIND_NAMES.get(expected, expected),
             found=_KIND_NAMES.get(found, found),
         )

@@ -96,6 +96,6 @@ class Pacemaker:
                 where = "".join(traceback.format_stack(frame, limit=8)) if frame is not None else "?\n"
                 held_s = (now_ns - since_ns) / 1e9
                 sys.stderr.write(
-                    f"llft: thread {thread.number} has run for {held_s:.1f} s without a call that lets
-                    others " f"run; the others wait. It is here:\n{where}"
+                    f"llft: thread {thread.number} has run for {held_s:.1f} s without a call that lets "
+                    f"others run; they wait. It is here:\n{where}"
                 )
