@@ -1,8 +1,8 @@
 """A gateway with real TCP sockets, and a server group in the same process, connected by a hub of datagrams.
 
-Everything happens in one thread, a turn at a time, so a test decides when a datagram is lost and when a replica dies.
-The server's program is a generator for each of its threads. Its checkpoint is what its threads were sent since
-birth: a joiner sends it to its own generators.
+Everything happens in one thread, a turn at a time, so a test decides when a datagram is lost and when a
+replica dies. The server's program is a generator for each of its threads. Its checkpoint is what its threads
+were sent since birth: a joiner sends it to its own generators.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ class World:
 def take(client: socket.socket, limit: int) -> bytes | None:
     """What is there; None: nothing yet."""
     try:
-        return client.recv(limit)
+        return client.recv(min(limit, 1 << 20))
     except BlockingIOError:
         return None
 
