@@ -14,9 +14,10 @@ from llft import originals
 from llft.errors import MisuseError
 from llft.identifiers import BirthId
 from llft.runtime.poller import FIRST_FD
+from llft.runtime.settings import FaultInjection
 from llft.runtime.transport.interface import Peer, Transport
 from llft.runtime.transport.keys import KeyRing
-from llft.runtime.transport.lossy import Chance, FaultInjection, LossyTransport
+from llft.runtime.transport.lossy import Chance, LossyTransport
 from llft.runtime.transport.multicast import MulticastAddressing, multicast_ip
 from llft.runtime.transport.udp import UdpTransport
 from llft.runtime.transport.unicast import UnicastAddressing
@@ -48,11 +49,11 @@ def opened() -> Iterator[Opened]:
         settings = {
             "keys": KEYS,
             "group_id": GROUP,
-            "service_port": 5000 + number,
             "interface": HERE,
             **options,
         }
         transport = UdpTransport(birth_id=birth(number), addressing=addressing, **settings)  # type: ignore[arg-type]
+        transport.service_port = 5000 + number
         transports.append(transport)
         return transport
 
@@ -112,7 +113,7 @@ def test_transmit_goes_to_one_that_was_heard(opened: Opened) -> None:
 def test_unicast_reaches_listed_members_and_learned_gateways(opened: Opened) -> None:
     ports = [free_port() for _ in range(3)]
     members = {GROUP: [(HERE, port) for port in ports]}
-    ann, bob, cat = (opened(n, UnicastAddressing(members), port=ports[n]) for n in range(3))
+    ann, bob, cat = (opened(n, UnicastAddressing(members), ports=[ports[n]]) for n in range(3))
     gateway = opened(9, UnicastAddressing(members), group_id=OTHER_GROUP)
     ann.multicast(GROUP, b"hello")
     assert received(bob, 1) == [b"hello"]
@@ -129,7 +130,7 @@ def test_unicast_reaches_listed_members_and_learned_gateways(opened: Opened) -> 
 def test_an_unlisted_member_is_learned(opened: Opened) -> None:
     port = free_port()
     members = {GROUP: [(HERE, port)]}
-    ann, joiner = opened(1, UnicastAddressing(members), port=port), opened(2, UnicastAddressing(members))
+    ann, joiner = opened(1, UnicastAddressing(members), ports=[port]), opened(2, UnicastAddressing(members))
     joiner.multicast(GROUP, b"may I?")
     assert received(ann, 1) == [b"may I?"]
     ann.multicast(GROUP, b"welcome")

@@ -25,7 +25,7 @@ def sealer(keys: KeyRing = KEYS, birth_id: BirthId = ANN) -> Sealer:
 
 
 def opener(keys: KeyRing = KEYS) -> Opener:
-    return Opener(keys, sealer(keys, BOB).identity)
+    return Opener(keys, BOB)
 
 
 @given(st.binary(max_size=3000), st.sampled_from(Channel), st.sampled_from([PUBLIC, KEYS]))

@@ -7,4 +7,10 @@ senders     processes that were heard: their windows, addresses and service port
 sockets     how the sockets are made: buffers, descriptor numbers, close-on-exec
 udp         the transport; multicast and unicast say where a group is (D-14)
 lossy       loses, duplicates and reorders on purpose, for tests
+    opening     the transport that the settings ask for
 """
+
+from llft.runtime.transport.interface import Peer, Transport
+from llft.runtime.transport.opening import open_keys, open_transport
+
+__all__ = ["Peer", "Transport", "open_keys", "open_transport"]

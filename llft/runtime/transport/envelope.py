@@ -25,6 +25,8 @@ from llft.runtime.transport.keys import MAC_BYTES, KeyRing, keyed_hash
 from llft.runtime.transport.senders import IDENTITY, Sender, Senders
 
 VERSION = 0xF1
+_BIRTH = struct.Struct(">IIQ")
+_BIRTH_PLACE = slice(6, 6 + _BIRTH.size)
 _SEQUENCE = struct.Struct(">Q")
 _IDENTITY_END = 2 + IDENTITY.size
 HEADER_BYTES = _IDENTITY_END + _SEQUENCE.size
@@ -58,15 +60,21 @@ def _mac_under(key: bytes) -> Mac:
 class Sealer:
     """Puts one process's datagrams into envelopes."""
 
-    __slots__ = ("identity", "_prefix", "_sequences", "_mac")
+    __slots__ = ("_group_id", "_birth_id", "_key_number", "_prefix", "_sequences", "_mac")
 
-    def __init__(self, keys: KeyRing, group_id: GroupId, birth_id: BirthId, service_port: int) -> None:
-        self.identity = IDENTITY.pack(group_id, *birth_id, service_port)
-        self._prefix = bytes((VERSION, keys.sending_number)) + self.identity
+    def __init__(self, keys: KeyRing, group_id: GroupId, birth_id: BirthId, service_port: int = 0) -> None:
+        self._group_id = group_id
+        self._birth_id = birth_id
+        self._key_number = keys.sending_number
+        self.set_service_port(service_port)
         self._sequences = (count(1), count((1 << _CHANNEL_BIT) + 1))
         key = keys.key(keys.sending_number)
         assert key is not None
         self._mac = _mac_under(key)
+
+    def set_service_port(self, service_port: int) -> None:
+        identity = IDENTITY.pack(self._group_id, *self._birth_id, service_port)
+        self._prefix = bytes((VERSION, self._key_number)) + identity
 
     def seal(self, data: bytes, channel: Channel) -> bytes:
         body = self._prefix + _SEQUENCE.pack(next(self._sequences[channel])) + data
@@ -76,10 +84,10 @@ class Sealer:
 class Opener:
     """Takes datagrams out of their envelopes, or drops them and counts why."""
 
-    __slots__ = ("_own_identity", "_macs", "_mismatch", "senders", "dropped")
+    __slots__ = ("_own_birth", "_macs", "_mismatch", "senders", "dropped")
 
-    def __init__(self, keys: KeyRing, own_identity: bytes) -> None:
-        self._own_identity = own_identity
+    def __init__(self, keys: KeyRing, own_birth_id: BirthId) -> None:
+        self._own_birth = _BIRTH.pack(*own_birth_id)
         self._macs = {number: _mac_under(keys.key(number) or b"") for number in keys.numbers()}
         self._mismatch = "malformed" if keys.is_public else "wrong_key"
         self.senders = Senders()
@@ -89,14 +97,14 @@ class Opener:
         """Who sent it, and the data; None if it is not to be looked at. The cheap reasons come first."""
         if len(datagram) < ENVELOPE_BYTES or datagram[0] != VERSION:
             return self._drop("malformed")
-        identity = datagram[2:_IDENTITY_END]
-        if identity == self._own_identity:
+        if datagram[_BIRTH_PLACE] == self._own_birth:
             return self._drop("own")
         mac = self._macs.get(datagram[1])
         if mac is None:
             return self._drop("wrong_key")
         if not compare_digest(mac(memoryview(datagram)[:-MAC_BYTES]), datagram[-MAC_BYTES:]):
             return self._drop(self._mismatch)
+        identity = datagram[2:_IDENTITY_END]
         sender = self.senders.find(identity) or self.senders.add(identity)
         sequence = _SEQUENCE.unpack_from(datagram, _IDENTITY_END)[0]
         if not sender.windows[sequence >> _CHANNEL_BIT].accept(sequence & _NUMBER_MASK):

@@ -24,6 +24,9 @@ class Peer(NamedTuple):
 
 
 class Transport(Protocol):
+    service_port: int
+    """Told to everybody in the envelope; to be set before anything is sent."""
+
     @property
     def payload_limit(self) -> int:
         """The largest datagram of the core that travels in one piece: `Limits.datagram_bytes`."""

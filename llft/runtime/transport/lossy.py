@@ -7,25 +7,12 @@ held back comes after later datagrams, or with a later call of `receive`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from llft.identifiers import BirthId, GroupId
+from llft.runtime.settings import FaultInjection
 from llft.runtime.transport.interface import Peer, Transport
 
 _WORD = (1 << 64) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class FaultInjection:
-    """Probabilities from 0 to 1; the same seed gives different faults to different processes."""
-
-    loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    seed: int = 1
-
-    def __bool__(self) -> bool:
-        return bool(self.loss or self.duplicate or self.reorder)
 
 
 class Chance:
@@ -58,6 +45,14 @@ class LossyTransport:
     @property
     def payload_limit(self) -> int:
         return self._inner.payload_limit
+
+    @property
+    def service_port(self) -> int:
+        return self._inner.service_port
+
+    @service_port.setter
+    def service_port(self, port: int) -> None:
+        self._inner.service_port = port
 
     @property
     def warnings(self) -> list[str]:

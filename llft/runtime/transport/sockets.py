@@ -5,6 +5,8 @@ program's, which are to be alike at all replicas. Constants come from `_socket`:
 from __future__ import annotations
 
 import _socket
+import errno
+from collections.abc import Sequence
 
 from llft import originals
 from llft.errors import MisuseError
@@ -43,6 +45,19 @@ def bind(sock: originals.Socket, address: Address) -> None:
             address=f"{address[0]}:{address[1]}",
             reason=str(error.strerror),
         ) from error
+
+
+def bind_first(sock: originals.Socket, ip: str, ports: Sequence[int]) -> None:
+    """The first port that is free; the last one must be."""
+    for port in ports[:-1]:
+        try:
+            sock.bind((ip, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                break
+        else:
+            return
+    bind(sock, (ip, ports[-1]))
 
 
 def grow_receive_buffer(sock: originals.Socket) -> str:

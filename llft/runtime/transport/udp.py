@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import _socket
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from llft import originals
 from llft.errors import MisuseError
@@ -42,21 +42,21 @@ class UdpTransport:
         keys: KeyRing,
         group_id: GroupId,
         birth_id: BirthId,
-        service_port: int,
         interface: str,
         addressing: MulticastAddressing | UnicastAddressing,
-        port: int = 0,
+        ports: Sequence[int] = (),
     ) -> None:
-        """`port` is that of the unicast socket; 0 lets the kernel choose."""
+        """The unicast socket takes the first of `ports` that is free, else one that the kernel chooses."""
         self._group_id = group_id
-        self._sealer = Sealer(keys, group_id, birth_id, service_port)
-        self._opener = Opener(keys, self._sealer.identity)
+        self._service_port = 0
+        self._sealer = Sealer(keys, group_id, birth_id)
+        self._opener = Opener(keys, birth_id)
         self._addressing = addressing
         self._largest = LOOPBACK_DATAGRAM_BYTES if sockets.is_loopback(interface) else NETWORK_DATAGRAM_BYTES
         self.warnings: list[str] = []
         self._counts = dict.fromkeys(_COUNTED, 0)
         self._sending = sockets.open_socket(_socket.SOCK_DGRAM)
-        sockets.bind(self._sending, (interface, port))
+        sockets.bind_first(self._sending, interface, (*ports, 0))
         self.address: Address = self._sending.getsockname()
         self._sockets = [self._sending]
         if isinstance(addressing, MulticastAddressing):
@@ -70,6 +70,15 @@ class UdpTransport:
             warning = sockets.grow_receive_buffer(sock)
             if warning and warning not in self.warnings:
                 self.warnings.append(warning)
+
+    @property
+    def service_port(self) -> int:
+        return self._service_port
+
+    @service_port.setter
+    def service_port(self, port: int) -> None:
+        self._service_port = port
+        self._sealer.set_service_port(port)
 
     @property
     def payload_limit(self) -> int:

@@ -1,0 +1,185 @@
+"""Settings of a cluster: what `llft.toml` says, and what holds without it.
+
+Without a file everything is on the loopback interface and needs no key. The values are frozen, and go to
+child processes as a JSON object with the same names as in the file; `runtime.settings_file` reads both and
+says what is wrong with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from llft.config import GroupConfig, Limits, PartitionPolicy, ThreadMode, Timeouts
+from llft.identifiers import GroupId
+from llft.instant import MS
+
+DEFAULT_PORT = 20947
+LOOPBACK = "127.0.0.1"
+
+LIVE_TIMEOUTS = Timeouts(
+    heartbeat_interval_ns=10 * MS,
+    primary_timeout_ns=60 * MS,
+    backup_timeout_ns=150 * MS,
+    retransmit_interval_ns=10 * MS,
+    first_ack_delay_ns=4 * MS,
+    nack_interval_ns=5 * MS,
+    keep_alive_interval_ns=40 * MS,
+    propose_interval_ns=10 * MS,
+    join_interval_ns=50 * MS,
+    recovery_bound_ns=400 * MS,
+    connect_bound_ns=3000 * MS,
+    switch_bound_ns=200 * MS,
+    lag_bound_ns=2000 * MS,
+    state_update_interval_ns=100 * MS,
+)
+"""For interpreters that share two busy cores, where a thread may wait 20 ms for its turn. A killed process is
+noticed by its certificate (D-23) and not by these, so they can afford to be patient. They are guesses, to be
+measured."""
+
+
+class TransportMode(Enum):
+    MULTICAST = "multicast"
+    UNICAST = "unicast"
+
+
+class Endpoint(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultInjection:
+    """For tests: probabilities from 0 to 1. One seed gives different faults to different processes."""
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    seed: int = 1
+
+    def __bool__(self) -> bool:
+        return bool(self.loss or self.duplicate or self.reorder)
+
+
+@dataclass(frozen=True, slots=True)
+class TransportSettings:
+    mode: TransportMode = TransportMode.MULTICAST
+    interface: str = LOOPBACK
+    """The IPv4 address of this host that members reach one another by."""
+    port: int = DEFAULT_PORT
+    """Of multicasts. The sockets for one process have ports of their own."""
+    key_file: str = ""
+    fault_injection: FaultInjection = field(default_factory=FaultInjection)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    name: str
+    members: tuple[Endpoint, ...] = ()
+    """Without multicast: where its members are. A replica takes the first free one of its host."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """Addresses that this group serves, for the connects of other groups."""
+    partition: PartitionPolicy = PartitionPolicy.PRECEDENCE
+    threads: ThreadMode = ThreadMode.TOKEN
+    output_commit: int = 1
+    """So many backups hold the order information before output leaves the system (D-10)."""
+    gateway: bool = True
+
+    @property
+    def group_id(self) -> GroupId:
+        return group_id_of(self.name)
+
+
+def group_id_of(name: str) -> GroupId:
+    """Stable: 31 bits of a hash of the name, and never 0, which means none."""
+    digest = blake2b(name.encode(), digest_size=4, person=b"llft-group").digest()
+    return int.from_bytes(digest, "big") & 0x7FFF_FFFF or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    transport: TransportSettings = field(default_factory=TransportSettings)
+    timeouts: Timeouts = LIVE_TIMEOUTS
+    limits: Limits = field(default_factory=Limits)
+    groups: tuple[GroupSettings, ...] = ()
+
+    def group(self, name: str) -> GroupSettings:
+        """Of a configured group, or the defaults."""
+        return next((group for group in self.groups if group.name == name), GroupSettings(name))
+
+    def endpoints(self) -> dict[str, GroupId]:
+        """Which group serves which address."""
+        return {str(endpoint): group.group_id for group in self.groups for endpoint in group.endpoints}
+
+    def members(self) -> dict[GroupId, tuple[Endpoint, ...]]:
+        return {group.group_id: group.members for group in self.groups}
+
+    def host_id(self) -> int:
+        """The first part of a birth id. The interface's address is what is unique in a cluster."""
+        return int.from_bytes(bytes(map(int, self.transport.interface.split("."))), "big")
+
+    def group_config(self, name: str, *, datagram_bytes: int) -> GroupConfig:
+        """For the core. `datagram_bytes` is what the transport can carry."""
+        group = self.group(name)
+        return GroupConfig(
+            group_id=group.group_id,
+            threads=group.threads,
+            partition=group.partition,
+            output_commit_level=group.output_commit,
+            timeouts=self.timeouts,
+            limits=replace(self.limits, datagram_bytes=datagram_bytes),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that `from_json` reads; the one in a file has the same names."""
+        document: dict[str, Any] = {
+            "transport": _plain(self.transport),
+            "timeouts": milliseconds_of(self.timeouts),
+            "limits": _plain(self.limits),
+            "groups": {group.name: _plain(group) for group in self.groups},
+        }
+        # The transport knows what a datagram can carry; only a file may ask for less.
+        del document["limits"]["datagram_bytes"]
+        for group in document["groups"].values():
+            del group["name"]
+        return document
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Settings:
+        from llft.runtime import settings_file
+
+        return settings_file.from_document(document)
+
+
+def milliseconds_of(timeouts: Timeouts) -> dict[str, float]:
+    """As in the file: times in milliseconds, counts as they are."""
+    found: dict[str, float] = {}
+    for each in fields(timeouts):
+        value = getattr(timeouts, each.name)
+        found[milliseconds_name(each.name)] = value / MS if each.name.endswith("_ns") else value
+    return found
+
+
+def milliseconds_name(name: str) -> str:
+    return name.removesuffix("_ns") + "_ms" if name.endswith("_ns") else name
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """A frozen dataclass as JSON has it."""
+
+    def convert(inner: Any) -> Any:
+        if isinstance(inner, Enum):
+            return inner.value
+        if isinstance(inner, FaultInjection):
+            return _plain(inner)
+        if isinstance(inner, tuple):
+            return [str(each) for each in inner]
+        return inner
+
+    return {each.name: convert(getattr(value, each.name)) for each in fields(value)}
