@@ -13,17 +13,22 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from llft.cli import demo, simulate
+from llft.cli import demo, journal, kill, membership, run, simulate, status, switch
 from llft.errors import DivergenceError, MisuseError, PeerError, UnsupportedOperationError
 from llft.version import version
 
 EXAMPLES = """\
 examples:
-  llft demo                           watch a fail-over
-  llft simulate --seeds 0:1000        a thousand simulated runs with faults, all properties checked
-  llft simulate --seed 17 --trace     one of them, event by event
-  llft simulate --help                all the options
+  llft demo                                      a real server, killed again and again; nothing is lost
+  llft run --replicas 3 -- python server.py      your program, replicated
+  llft status                                    who is primary, who follows, and how far behind
+  llft kill --primary                            see it survive
+  llft check -- python server.py                 whether a program can be replicated
+  llft simulate --seeds 0:1000                   a thousand simulated runs with faults, all properties checked
+  llft VERB --help                               all the options
 """
+
+VERBS = (run, status, kill, switch, membership, journal, demo, simulate)
 
 
 class _Terminated(BaseException):
@@ -39,8 +44,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"llft {version()}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
-    demo.add_parser(verbs)
-    simulate.add_parser(verbs)
+    for verb in VERBS:
+        verb.add_parser(verbs)
     return parser
 
 

@@ -1,0 +1,32 @@
+"""What several verbs' arguments have in common."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_group(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--group", metavar="NAME", help="which group (default: the only one that runs)")
+
+
+def add_json(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--json", action="store_true", help="one object as the last line of standard output")
+
+
+def add_command(parser: argparse.ArgumentParser) -> None:
+    """The user's command, after `--`."""
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help="the program's usual command, after --")
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
+def positive_float(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number

@@ -1,0 +1,132 @@
+"""`llft run`: an ordinary program as a process group on this host, or as one more replica of a group
+elsewhere.
+
+Exit status: 0 if the program ended by itself, 1 if it cannot run, 2 for bad usage, 130 and 143 after
+Ctrl-C and SIGTERM. Nothing is left running; journals and logs remain in the run directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llft.cli.arguments import add_command, positive
+from llft.errors import MisuseError
+
+if TYPE_CHECKING:
+    from llft.runtime.settings import Settings
+    from llft.runtime.supervisor.plan import Plan
+    from llft.runtime.supervisor.run_directory import RunDirectory
+
+EXAMPLES = """\
+examples:
+  llft run --replicas 3 -- python server.py             three replicas and a gateway on this machine
+  llft run --group shop -- uvicorn shop:app --port 80   any Python program, by its usual command
+  llft run --config llft.toml --join -- python server.py   on the second host: join the group of the first
+"""
+
+DEFAULT_SETTINGS_FILE = "llft.toml"
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "run",
+        help="run a program as a process group that survives crashes",
+        description="Run an unmodified program as a process group: a primary and its backups, behind "
+        "a gateway that listens where the program does. Ctrl-C ends all of it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--group", metavar="NAME", help="the group's name (default: the program's)")
+    parser.add_argument(
+        "--replicas", "-n", type=positive, metavar="N", help="on this host (default: 3; 1 with --join)"
+    )
+    parser.add_argument("--join", action="store_true", help="join a group that was founded on another host")
+    parser.add_argument(
+        "--first", type=positive, default=1, metavar="N", help="number of this host's first replica"
+    )
+    parser.add_argument("--no-gateway", action="store_true", help="outside clients come in on another host")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help=f"settings (default: {DEFAULT_SETTINGS_FILE} if there)"
+    )
+    parser.add_argument(
+        "--metrics", type=positive, metavar="PORT", help="serve Prometheus metrics on this local port"
+    )
+    parser.add_argument("--plain", action="store_true", help="no panel, a line for each event")
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    add_command(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Perform the verb; returns the exit status."""
+    from llft.cli.panel import observer_for
+    from llft.runtime.supervisor.run_directory import RunDirectory
+    from llft.runtime.supervisor.slot import ending_with
+    from llft.runtime.supervisor.supervisor import Supervisor
+
+    if arguments.parent is not None:
+        import signal
+
+        ending_with(arguments.parent, signal.SIGTERM)()
+    directory = RunDirectory.of_group(arguments.group or group_name(arguments.command))
+    plan = make_plan(arguments, directory)
+    observer = observer_for(sys.stdout, plain=arguments.plain)
+    observer.told(f"group {plan.group}: {plan.replicas} replicas; everything about it is in {directory.path}")
+    try:
+        return Supervisor(plan, directory, observer, metrics_port=arguments.metrics).run()
+    finally:
+        observer.close()
+        if directory.path.exists():
+            print(f"journals and logs remain in {directory.path}", file=sys.stderr)
+
+
+def group_name(command: list[str]) -> str:
+    """`python server.py` -> server; `python -m shop.web` -> shop.web; `uvicorn app:app` -> uvicorn."""
+    from llft.runtime.supervisor.program import resolve
+
+    words = resolve(command).words
+    name = words[1] if words[0] == "-m" else Path(words[0]).name.removesuffix(".py")
+    return (
+        "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).lstrip("._-")
+        or "program"
+    )
+
+
+def read_settings(path: Path | None) -> Settings:
+    """The file named, else the one in the current directory, else the defaults: everything on loopback."""
+    from llft.runtime import settings_file
+    from llft.runtime.settings import Settings
+
+    if path is None and not Path(DEFAULT_SETTINGS_FILE).exists():
+        return Settings()
+    return settings_file.load_settings(str(path or DEFAULT_SETTINGS_FILE))
+
+
+def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
+    """Check everything before a process is started for it."""
+    from llft.runtime.supervisor.plan import Plan
+    from llft.runtime.supervisor.program import make_library, resolve
+
+    settings = read_settings(arguments.config)
+    local = settings.transport.interface.startswith("127.")
+    if arguments.join and local:
+        raise MisuseError("join-on-loopback", "name the interface in llft.toml (--config)")
+    program = resolve(arguments.command)
+    os.makedirs(directory.path, mode=0o700, exist_ok=True)
+    return Plan(
+        group=directory.group,
+        group_id=settings.group(directory.group).group_id,
+        program=program,
+        replicas=arguments.replicas or (1 if arguments.join else 3),
+        library=make_library(directory.path),
+        settings=settings.to_json(),
+        endpoints=settings.endpoints(),
+        founds=not arguments.join,
+        local=local,
+        gateway=settings.group(directory.group).gateway and not arguments.no_gateway,
+        first_replica=arguments.first,
+    )

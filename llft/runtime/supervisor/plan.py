@@ -1,0 +1,67 @@
+"""What a supervisor is to run, and the environment that it gives to each process.
+
+A process is told everything by one variable, LLFT_SPEC, a JSON object (docs/RUNTIME.md). PYTHONHASHSEED is 0
+because replicas must iterate over sets alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from llft.runtime.supervisor.program import Program
+from llft.runtime.supervisor.run_directory import RunDirectory
+from llft.runtime.supervisor.slot import Slot
+
+REPLICA_MODULE = "llft.cli.replica_process"
+GATEWAY_MODULE = "llft.cli.gateway_process"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One group on this host."""
+
+    group: str
+    group_id: int
+    program: Program
+    replicas: int
+    library: Path
+    """The directory for PYTHONPATH that holds LLFT."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    endpoints: dict[str, int] = field(default_factory=dict)
+    """Addresses that other groups serve, with their group ids."""
+    founds: bool = True
+    """False: the group was founded on another host, and is joined."""
+    local: bool = True
+    """No member can be on another host."""
+    gateway: bool = True
+    first_replica: int = 1
+    replica_module: str = REPLICA_MODULE
+    gateway_module: str = GATEWAY_MODULE
+
+
+def environment_of(plan: Plan, directory: RunDirectory, slot: Slot, *, founds: bool) -> dict[str, str]:
+    """The environment of a new process in this slot."""
+    environment = dict(os.environ)
+    environment["PYTHONHASHSEED"] = "0"
+    paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    environment["PYTHONPATH"] = os.pathsep.join([*paths, str(plan.library)])
+    environment["LLFT_SPEC"] = json.dumps(_specification(plan, directory, slot, founds=founds))
+    return environment
+
+
+def _specification(plan: Plan, directory: RunDirectory, slot: Slot, *, founds: bool) -> dict[str, Any]:
+    common: dict[str, Any] = {
+        "group": plan.group,
+        "group_id": plan.group_id,
+        "run_directory": str(directory.path),
+        "settings": plan.settings,
+        "endpoints": plan.endpoints,
+        slot.kind: slot.number,
+    }
+    if slot.kind == "gateway":
+        return {**common, "journal": str(directory.journal)}
+    return {**common, "program": list(plan.program.words), "alone": founds, "may_found": founds}
