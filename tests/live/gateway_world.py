@@ -24,7 +24,9 @@ from llft.core.replica import Replica
 from llft.identifiers import BirthId, GroupId
 from llft.instant import MS
 from llft.runtime.gateway.gateway import Gateway
-from llft.runtime.gateway.shell import Gate, Shell, Steps
+from llft.runtime.gateway.shell import Carrier, Shell, Steps
+from llft.runtime.settings import Settings
+from llft.runtime.transport import open_transport
 from llft.wire.preamble import PREAMBLE_BYTES, Inbound, unpack
 
 SERVER_GROUP = 7
@@ -90,14 +92,10 @@ class Port:
 class Server(Shell):
     """A replica of the server group: a program of generators under the token."""
 
-    def __init__(self, world: World, birth_id: BirthId, handler: Handler, level: int) -> None:
-        config = GroupConfig(
-            SERVER_GROUP, output_commit_level=level, timeouts=world.timeouts, limits=world.limits
-        )
+    def __init__(self, config: GroupConfig, birth_id: BirthId, carrier: Carrier, handler: Handler) -> None:
         assert config.threads is ThreadMode.TOKEN
         core = Replica(config, birth_id, local_clock=time.clock_gettime_ns, random=random.Random(1))
-        self.port = world.hub.connect(SERVER_GROUP, birth_id)
-        super().__init__(core, self.port, main=self._accept)
+        super().__init__(core, carrier, main=self._accept)
         self.birth_id = birth_id
         self.history: list[tuple[str, int, Any]] = []
         self._handler = handler
@@ -184,12 +182,68 @@ def echo(fd: int, preamble: Inbound) -> Steps:
     yield Close(fd)
 
 
-class World:
+class Turning:
+    """Something that goes on a turn at a time, and what may be waited for meanwhile."""
+
+    log: list[str]
+
+    def turn(self) -> None:
+        raise NotImplementedError
+
+    def until(self, condition: Callable[[], Any], what: str, seconds: float = 5.0) -> None:
+        limit = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < limit, f"{seconds} s have passed without: {what}; log {self.log}"
+            self.turn()
+
+    def during(self, seconds: float) -> None:
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            self.turn()
+
+    def read(self, client: socket.socket, size: int, seconds: float = 5.0) -> bytes:
+        """So many bytes, or fewer if the stream ends."""
+        data = bytearray()
+        ended = False
+
+        def complete() -> bool:
+            nonlocal ended
+            part = take(client, size - len(data))
+            if part is not None:
+                data.extend(part)
+                ended = not part
+            return ended or len(data) == size
+
+        self.until(complete, f"{size} bytes", seconds)
+        return bytes(data)
+
+
+class RealServer(Turning):
+    """A server group of one replica, on the transport of the settings."""
+
+    def __init__(self, settings: Settings, handler: Handler = echo) -> None:
+        birth_id = BirthId(settings.host_id(), os.getpid(), time.time_ns())
+        self.log = []
+        self.transport = open_transport(settings, SERVER_GROUP, birth_id)
+        config = settings.group_config("bank", datagram_bytes=self.transport.payload_limit)
+        self.server = Server(replace(config, group_id=SERVER_GROUP), birth_id, self.transport, handler)
+        self.server.step(events.Started(alone=True))
+
+    def turn(self) -> None:
+        self.server.turn()
+        time.sleep(0.0005)
+
+    def close(self) -> None:
+        self.transport.close()
+
+
+class World(Turning):
     def __init__(self, *, replicas: int = 2, handler: Handler = echo, level: int = 1, **changed: int) -> None:
         self.timeouts = replace(TIMEOUTS, **changed)
         self.limits = Limits(datagram_bytes=1400)
         self.hub = Hub()
         self.servers: list[Server] = []
+        self.ports: dict[BirthId, Port] = {}
         self.log: list[str] = []
         self.clients: list[socket.socket] = []
         self._handler = handler
@@ -216,7 +270,13 @@ class World:
         return BirthId(1, self._births, time.monotonic_ns())
 
     def add_replica(self) -> Server:
-        server = Server(self, self.new_birth(), self._handler, self._level)
+        birth_id = self.new_birth()
+        config = GroupConfig(
+            SERVER_GROUP, output_commit_level=self._level, timeouts=self.timeouts, limits=self.limits
+        )
+        port = self.hub.connect(SERVER_GROUP, birth_id)
+        server = Server(config, birth_id, port, self._handler)
+        self.ports[birth_id] = port
         server.step(events.Started(alone=not self.servers))
         self.servers.append(server)
         self.until(lambda: server.core.has_state, "the replica is a member")
@@ -230,7 +290,7 @@ class World:
         """Its last datagrams are under way; its peers get the certificate."""
         dead = self.primary
         self.servers.remove(dead)
-        dead.port.close()
+        self.ports[dead.birth_id].close()
         for server in self.servers:
             server.step(events.PeerDied(dead.birth_id))
 
@@ -238,17 +298,6 @@ class World:
         self.gateway.turn(MS)
         for server in self.servers:
             server.turn()
-
-    def until(self, condition: Callable[[], Any], what: str, seconds: float = 5.0) -> None:
-        limit = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < limit, f"{seconds} s have passed without: {what}; log {self.log}"
-            self.turn()
-
-    def during(self, seconds: float) -> None:
-        limit = time.monotonic() + seconds
-        while time.monotonic() < limit:
-            self.turn()
 
     # -- outside clients ---------------------------------------------------------------------
 
@@ -258,28 +307,12 @@ class World:
         self.clients.append(client)
         return client
 
-    def read(self, client: socket.socket, size: int, seconds: float = 5.0) -> bytes:
-        """So many bytes, or fewer if the stream ends."""
-        data = bytearray()
-        ended = False
-
-        def complete() -> bool:
-            nonlocal ended
-            part = take(client, size - len(data))
-            if part is not None:
-                data.extend(part)
-                ended = not part
-            return ended or len(data) == size
-
-        self.until(complete, f"{size} bytes; {len(data)} came", seconds)
-        return bytes(data)
-
     def close(self) -> None:
         for client in self.clients:
             client.close()
         self.gateway.close()
         for server in self.servers:
-            server.port.close()
+            self.ports[server.birth_id].close()
         self.gateway_port.close()
 
 
@@ -289,6 +322,3 @@ def take(client: socket.socket, limit: int) -> bytes | None:
         return client.recv(min(limit, 1 << 20))
     except BlockingIOError:
         return None
-
-
-__all__ = ["Gate", "Server", "World", "echo", "receive_exactly", "take"]

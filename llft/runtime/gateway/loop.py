@@ -57,12 +57,12 @@ class Loop:
         closed have left the epoll by that."""
         handlers, wanted = self._handlers, dict.fromkeys(filenos)
         for fileno in [fileno for fileno in self._watched.get(handler, ()) if fileno not in wanted]:
-            if handlers.get(fileno) is handler:
+            if handlers.get(fileno) == handler:
                 del handlers[fileno]
                 with contextlib.suppress(OSError):
                     self._epoll.unregister(fileno)
         for fileno in wanted:
-            if handlers.get(fileno) is not handler:
+            if handlers.get(fileno) != handler:
                 self.register(fileno, select.EPOLLIN, handler)
         self._watched[handler] = tuple(wanted)
 
