@@ -1,0 +1,62 @@
+"""A trial from beginning to end, told as it happens: what `llft demo` and `llft bench failover` share.
+
+Exit status: 0 if nothing was lost, duplicated, changed or broken and the group survived every kill; else 1.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+from llft.cli.panel import EventLines
+from llft.cli.trial import Trial, TrialFailure, TrialOptions
+from llft.cli.verdict import false_suspicions, verdict_lines, verdict_object
+
+
+def perform(options: TrialOptions, *, as_json: bool) -> int:
+    """Run the trial; with `as_json` the last line of standard output is one object."""
+    text = sys.stderr if as_json else sys.stdout
+    verdict, directory = _try(options, EventLines(text))
+    print("", *verdict_lines(verdict), sep="\n", file=text)
+    if directory:
+        print(f"journals and logs remain in {directory}", file=text)
+    if as_json:
+        print(json.dumps(verdict), flush=True)
+    return 0 if verdict["passed"] else 1
+
+
+def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str]:
+    """The verdict, and where to look if it is bad."""
+    started_s = time.monotonic()
+    trial = Trial(options, events.told)
+    counts: dict[str, Any] = {}
+    failure = ""
+    try:
+        with trial:
+            try:
+                _kill_again_and_again(trial, started_s)
+            finally:
+                counts = trial.stop()
+    except TrialFailure as error:
+        failure = str(error)
+    suspicions = 0
+    if trial.directory.journal.exists():
+        until_ns = trial.stopped_ns or time.monotonic_ns()
+        suspicions = false_suspicions(trial.directory.journal, trial.failovers, until_ns=until_ns)
+    verdict = verdict_object(counts, trial.failovers, suspicions=suspicions, failure=failure)
+    verdict |= {"replicas": options.replicas, "clients": options.clients}
+    verdict["seconds"] = round(time.monotonic() - started_s, 1)
+    if verdict["passed"]:
+        trial.forget()
+        return verdict, ""
+    return verdict, str(trial.directory.path)
+
+
+def _kill_again_and_again(trial: Trial, started_s: float) -> None:
+    seconds = trial.options.seconds
+    for _ in range(trial.options.kills):
+        if seconds is not None and time.monotonic() - started_s > seconds:
+            return
+        trial.kill_primary()

@@ -1,0 +1,285 @@
+"""Clients of the demonstration's server, in a process of their own: `python -m llft.cli.load --port N`.
+
+Each client keeps one TCP connection and one account, and has one request under way. It computes itself what
+every reply must say, so a request that was lost, done twice or changed shows at once. One epoll loop and no
+threads: what is measured is the server's pause and not that of our interpreter.
+
+Orders come on standard input, answers go to standard output, an object a line each:
+
+    {"do": "count"}                               the counts so far
+    {"do": "gap", "kill_ns": T, "view_ns": V}     what the clients felt of a kill at T; {"pending": true}:
+    still do {"do": "stop"}                                no more requests, wait for the last replies,
+    count, and end
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import os
+import select
+import socket
+import sys
+import time
+from array import array
+from bisect import bisect_right
+from typing import Any
+
+from llft.cli.demo_server import NO_HISTORY, next_digest
+
+AROUND_NS = 100_000_000
+"""A request that was sent so long after a kill belongs to it; later pauses have other causes (a rejoin)."""
+CONNECT_PATIENCE_S = 10.0
+LAST_REPLY_PATIENCE_S = 10.0
+_CHUNK_BYTES = 65_536
+
+
+class Verdict:
+    """What went wrong; all zero if nothing did."""
+
+    def __init__(self) -> None:
+        self.requests = self.replies = 0
+        self.lost = self.duplicated = self.changed = self.broken = 0
+        self.first_complaint = ""
+
+    def complain(self, text: str) -> None:
+        self.first_complaint = self.first_complaint or text
+
+    def as_object(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+class Client:
+    """One connection and one account."""
+
+    def __init__(self, number: int, port: int, verdict: Verdict) -> None:
+        self.name = f"client{number}"
+        self.verdict = verdict
+        self.connection = _connect(port)
+        self.open = True
+        self.number = 0
+        """Of the last request."""
+        self.waiting = False
+        self.sent_ns = array("q")
+        self.replied_ns = array("q")
+        self._last_sent_ns = 0
+        self._count = self._balance = self._moment = 0
+        self._digest = NO_HISTORY
+        self._received = b""
+
+    def send(self) -> None:
+        self.number += 1
+        self.waiting = True
+        self._last_sent_ns = time.monotonic_ns()
+        self.verdict.requests += 1
+        line = f"ADD {self.name} {self.number} {self._amount()}\n".encode()
+        try:
+            # One short line with none under way: the socket's buffer has room for it.
+            self.connection.sendall(line)
+        except OSError as error:
+            self._break(f"send: {error}")
+
+    def receive(self) -> None:
+        try:
+            chunk = self.connection.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._break(f"recv: {error}")
+            return
+        if not chunk:
+            self._break("the connection was closed")
+            return
+        *lines, self._received = (self._received + chunk).split(b"\n")
+        for line in lines:
+            self._take(line.decode(errors="replace").split())
+
+    def _amount(self) -> int:
+        return self.number % 97 + 1
+
+    def _take(self, words: list[str]) -> None:
+        if len(words) != 7 or words[0] != "OK":
+            self._changed(f"reply {words}")
+        elif not self.waiting or int(words[1]) != self.number:
+            self.verdict.duplicated += 1
+            self.verdict.complain(
+                f"{self.name}: a second reply to {words[1]}, request {self.number} is under way"
+            )
+        else:
+            self.waiting = False
+            self.verdict.replies += 1
+            self.sent_ns.append(self._last_sent_ns)
+            self.replied_ns.append(time.monotonic_ns())
+            self._check(int(words[2]), int(words[3]), words[4], int(words[5]), words[6])
+
+    def _check(self, count: int, balance: int, digest: str, moment: int, lot: str) -> None:
+        expected = self._count + 1
+        amount = self._amount()
+        if count > expected:
+            self.verdict.duplicated += count - expected
+            self.verdict.complain(f"{self.name}: {count} requests done, {expected} sent")
+        elif count < expected:
+            self.verdict.lost += expected - count
+            self.verdict.complain(f"{self.name}: {count} requests done, {expected} answered")
+        elif balance != self._balance + amount:
+            self._changed(f"balance {balance}, not {self._balance + amount}")
+        elif digest != next_digest(self._digest, f"{self.number} {amount} {moment} {lot}"):
+            self._changed(f"history of request {self.number}")
+        elif moment < self._moment:
+            self._changed(f"the server's clock went back by {self._moment - moment} ns")
+        self._count, self._balance, self._digest, self._moment = count, balance, digest, moment
+
+    def _changed(self, text: str) -> None:
+        self.verdict.changed += 1
+        self.verdict.complain(f"{self.name}: {text}")
+
+    def _break(self, text: str) -> None:
+        self.verdict.broken += 1
+        self.verdict.complain(f"{self.name}: {text}")
+        self.open = False
+        self.connection.close()
+
+    def longest_wait_ns(self, kill_ns: int) -> int | None:
+        """Of the requests that a kill could have delayed; None: one of them still waits."""
+        if self.open and self.waiting and self._last_sent_ns < kill_ns + AROUND_NS:
+            return None
+        first = bisect_right(self.replied_ns, kill_ns)
+        waits = [0]
+        for index in range(first, len(self.replied_ns)):
+            if self.sent_ns[index] >= kill_ns + AROUND_NS:
+                break
+            waits.append(self.replied_ns[index] - self.sent_ns[index])
+        return max(waits)
+
+
+def _connect(port: int) -> socket.socket:
+    deadline_s = time.monotonic() + CONNECT_PATIENCE_S
+    while True:
+        try:
+            connection = socket.create_connection(("127.0.0.1", port), timeout=CONNECT_PATIENCE_S)
+            break
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.05)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setblocking(False)
+    return connection
+
+
+class Load:
+    """The loop."""
+
+    def __init__(self, port: int, clients: int, pace_s: float) -> None:
+        self.verdict = Verdict()
+        self._port = port
+        self._pace_s = pace_s
+        self._clients = [Client(number, port, self.verdict) for number in range(1, clients + 1)]
+        self._due: list[tuple[float, int]] = [(time.monotonic(), index) for index in range(clients)]
+        self._orders = b""
+        self._stopping = False
+
+    def run(self) -> None:
+        epoll = select.epoll()
+        epoll.register(sys.stdin.fileno(), select.EPOLLIN)
+        by_fd = {client.connection.fileno(): index for index, client in enumerate(self._clients)}
+        for fd in by_fd:
+            epoll.register(fd, select.EPOLLIN)
+        print(json.dumps({"clients": len(by_fd)}), flush=True)
+        while not self._stopping:
+            for fd, _ in epoll.poll(self._send_due()):
+                if fd == sys.stdin.fileno():
+                    self._take_orders()
+                else:
+                    self._on_readable(by_fd[fd])
+        epoll.close()
+
+    def _on_readable(self, index: int) -> None:
+        client = self._clients[index]
+        was_waiting = client.waiting
+        client.receive()
+        if was_waiting and not client.waiting and client.open:
+            heapq.heappush(self._due, (time.monotonic() + self._pace_s, index))
+
+    def _send_due(self) -> float:
+        """Send what is due; returns how long to wait for the next, in seconds."""
+        while self._due and self._due[0][0] <= time.monotonic():
+            client = self._clients[heapq.heappop(self._due)[1]]
+            if client.open:
+                client.send()
+        return min(0.1, max(0.0, self._due[0][0] - time.monotonic())) if self._due else 0.1
+
+    def _take_orders(self) -> None:
+        chunk = os.read(sys.stdin.fileno(), _CHUNK_BYTES)
+        if not chunk:
+            self._stopping = True  # whoever gave the orders is gone
+            return
+        *lines, self._orders = (self._orders + chunk).split(b"\n")
+        for line in lines:
+            print(json.dumps(self._obey(json.loads(line))), flush=True)
+
+    def _obey(self, order: dict[str, Any]) -> dict[str, Any]:
+        if order["do"] == "gap":
+            return self._gap(order["kill_ns"], order.get("view_ns"))
+        if order["do"] == "stop":
+            self._stopping = True
+            self._finish()
+        return self.verdict.as_object()
+
+    def _gap(self, kill_ns: int, view_ns: int | None) -> dict[str, Any]:
+        waits = [client.longest_wait_ns(kill_ns) for client in self._clients]
+        settled = [wait for wait in waits if wait is not None]
+        if len(settled) < len(waits) or time.monotonic_ns() < kill_ns + AROUND_NS:
+            return {"pending": True}
+        found: dict[str, Any] = {"gap_ms": max(settled, default=0) / 1e6}
+        if view_ns is not None:
+            firsts = [
+                client.replied_ns[index]
+                for client in self._clients
+                if (index := bisect_right(client.replied_ns, view_ns)) < len(client.replied_ns)
+            ]
+            found["first_reply_ms"] = (min(firsts) - view_ns) / 1e6 if firsts else None
+        return found
+
+    def _finish(self) -> None:
+        """The last replies, then the server's own account of everything."""
+        deadline_s = time.monotonic() + LAST_REPLY_PATIENCE_S
+        while (
+            waiting := [c for c in self._clients if c.waiting and c.open]
+        ) and time.monotonic() < deadline_s:
+            ready, _, _ = select.select([client.connection for client in waiting], [], [], 0.1)
+            for client in waiting:
+                if client.connection in ready:
+                    client.receive()
+        unanswered = sum(client.waiting for client in self._clients)
+        self.verdict.lost += unanswered
+        if unanswered:
+            self.verdict.complain(f"{unanswered} requests were never answered")
+        self._audit(unanswered)
+
+    def _audit(self, unanswered: int) -> None:
+        with _connect(self._port) as connection:
+            connection.settimeout(CONNECT_PATIENCE_S)
+            connection.sendall(b"TOTAL\n")
+            words = connection.makefile("r").readline().split()
+        done = int(words[1])
+        if done > self.verdict.requests:
+            self.verdict.duplicated += done - self.verdict.requests
+            self.verdict.complain(f"the server did {done} requests, {self.verdict.requests} were sent")
+        if done < self.verdict.requests - unanswered:
+            self.verdict.lost += self.verdict.requests - unanswered - done
+            self.verdict.complain(f"the server knows of {done} requests")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Load for the demonstration's server.")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--pace-ms", type=float, default=1.0)
+    arguments = parser.parse_args()
+    Load(arguments.port, arguments.clients, arguments.pace_ms / 1000).run()
+
+
+if __name__ == "__main__":
+    main()

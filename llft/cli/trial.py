@@ -1,0 +1,276 @@
+"""A trial by fire: a server as a process group, clients, and a primary that is killed again and again.
+
+`llft demo` tells it, `llft bench failover` measures it. The group is a real `llft run`, the clients are a
+process of their own (`llft.cli.load`). A primary is killed only when all replicas are members with state, and
+the next one only when the killed one has rejoined: one fault at a time, as the paper's model has it.
+
+What is measured: *detection*, from the signal to the suspicion; *view_change* and *synchrony*, as the new
+primary says; *first_reply*, from the new primary's installation to the first reply that a client has; and
+the gap, the longest that any client waited for a reply to a request that was under way at the kill or sent
+within 100 ms after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from llft.cli.kill import send_signal
+from llft.cli.survey import Group, Member, all_joined, primary_of, require_primary, survey
+from llft.errors import LlftError, PeerError
+from llft.runtime.supervisor.run_directory import RunDirectory
+from llft.runtime.supervisor.slot import ending_with
+
+READY_PATIENCE_S = 30.0
+FAILOVER_PATIENCE_S = 15.0
+REJOIN_PATIENCE_S = 30.0
+LOAD_PATIENCE_S = 30.0
+SURVEY_TIMEOUT_S = 0.2
+POLL_INTERVAL_S = 0.02
+CALM_S = (0.1, 0.4)
+"""Load without faults before each kill, at random, so that kills meet requests in all their stages."""
+
+Tell = Callable[[str], None]
+
+
+class TrialFailure(LlftError):
+    """The group did not do what it must: a result, and no fault of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    kills: int = 5
+    replicas: int = 3
+    clients: int = 8
+    pace_ms: float = 1.0
+    signal: int = signal.SIGKILL
+    seconds: float | None = None
+    config: Path | None = None
+
+
+@dataclass(slots=True)
+class Failover:
+    """One kill, and what came of it."""
+
+    kill_ns: int
+    victim: str
+    gap_ms: float = 0.0
+    rejoin_ms: float = 0.0
+    stages_ms: dict[str, float] = field(default_factory=dict)
+
+
+class Trial:
+    """A context: within it the group and its clients run, after it nothing does."""
+
+    def __init__(self, options: TrialOptions, tell: Tell) -> None:
+        self.options = options
+        self._tell = tell
+        self.directory = RunDirectory.of_group(f"trial-{time.time_ns() // 10**6 % 10**9}")
+        self.failovers: list[Failover] = []
+        self.stopped_ns = 0
+        self._port = free_port()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
+        self._run: subprocess.Popen[bytes] | None = None
+        self._load: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Trial:
+        try:
+            self._start_group()
+            self._start_load()
+        except BaseException:
+            self._end_processes()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_processes()
+        self._output.close()
+
+    # -- processes -----------------------------------------------------------------------------------
+
+    def _start_group(self) -> None:
+        server = str(Path(__file__).with_name("demo_server.py"))
+        command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", "--group", self.directory.group]
+        command += ["--replicas", str(self.options.replicas)]
+        command += ["--config", str(self.options.config)] if self.options.config else []
+        command += ["--", sys.executable, server, "--port", str(self._port)]
+        self._run = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
+            start_new_session=True,
+            preexec_fn=ending_with_us(signal.SIGTERM),
+        )
+        self._until(
+            "start", READY_PATIENCE_S, lambda group: self._is_whole(group) and bool(group["listening"])
+        )
+        self._tell(
+            f"{self.options.replicas} replicas of an unmodified server, listening on port {self._port}"
+        )
+
+    def _start_load(self) -> None:
+        command = [sys.executable, "-m", "llft.cli.load", "--port", str(self._port)]
+        command += ["--clients", str(self.options.clients), "--pace-ms", str(self.options.pace_ms)]
+        self._load = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=ending_with_us(signal.SIGKILL),
+        )
+        self._hear()
+        self._tell(f"{self.options.clients} clients are connected, and stay so")
+
+    def _end_processes(self) -> None:
+        for process in (self._load, self._run):
+            if process is None:
+                continue
+            process.terminate()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+
+    def forget(self) -> None:
+        """Remove what the run left; for a trial about which there is nothing to find out."""
+        shutil.rmtree(self.directory.path)
+
+    # -- the trial -----------------------------------------------------------------------------------
+
+    def kill_primary(self) -> Failover:
+        """One kill, the fail-over, and the rejoin."""
+        time.sleep(random.uniform(*CALM_S))
+        group = survey(self.directory)
+        victim = require_primary(group)
+        failover = Failover(time.monotonic_ns(), victim["birth"])
+        self.failovers.append(failover)
+        send_signal(victim["pid"], self.options.signal, parent=group["supervisor_pid"])
+        name = signal.Signals(self.options.signal).name
+        self._tell(f"{name} to {victim['name']}, the primary (pid {victim['pid']})")
+        self._await_replies(failover, None)
+        primary = self._await_primary(victim)
+        self._measure(failover, primary)
+        waited = f"clients waited {failover.gap_ms:.1f} ms"
+        self._tell(f"{primary['name']} is the primary, view {primary['view']}; {waited}")
+        if self.options.signal == signal.SIGSTOP:
+            send_signal(victim["pid"], signal.SIGCONT, parent=group["supervisor_pid"])
+        self._until("rejoin", REJOIN_PATIENCE_S, self._is_whole)
+        failover.rejoin_ms = (time.monotonic_ns() - failover.kill_ns) / 1e6
+        self._tell(f"{victim['name']} has rejoined, {failover.rejoin_ms / 1000:.1f} s after it was hit")
+        return failover
+
+    def stop(self) -> dict[str, Any]:
+        """No more load; what the clients found."""
+        self.stopped_ns = time.monotonic_ns()
+        return self._order({"do": "stop"})
+
+    def _is_whole(self, group: Group) -> bool:
+        return all_joined(group, self.options.replicas)
+
+    def _await_primary(self, victim: Member) -> Member:
+        def replaced(group: Group) -> bool:
+            primary = primary_of(group)
+            return primary is not None and primary["birth"] != victim["birth"]
+
+        return require_primary(self._until("fail over", FAILOVER_PATIENCE_S, replaced))
+
+    def _await_replies(self, failover: Failover, view_ns: int | None) -> dict[str, Any]:
+        """Until every client has its reply; nothing else is asked meanwhile, so that nothing disturbs."""
+        deadline_s = time.monotonic() + FAILOVER_PATIENCE_S
+        while time.monotonic() < deadline_s:
+            answer = self._order({"do": "gap", "kill_ns": failover.kill_ns, "view_ns": view_ns})
+            if "pending" not in answer:
+                return answer
+            time.sleep(POLL_INTERVAL_S)
+        raise TrialFailure("no-reply-after-kill", "see the journals", seconds=FAILOVER_PATIENCE_S)
+
+    def _measure(self, failover: Failover, primary: Member) -> None:
+        views = [view for view in primary["views"] or [] if view["at_ns"] > failover.kill_ns]
+        view = views[0] if views else {}
+        answer = self._await_replies(failover, view.get("at_ns"))
+        failover.gap_ms = answer["gap_ms"]
+        failover.stages_ms.update(view.get("stages_ms", {}))
+        if "suspected_at_ns" in view:
+            failover.stages_ms["detection"] = (view["suspected_at_ns"] - failover.kill_ns) / 1e6
+        if answer.get("first_reply_ms") is not None:
+            failover.stages_ms["first_reply"] = answer["first_reply_ms"]
+
+    # -- waiting and asking --------------------------------------------------------------------------
+
+    def _until(self, what: str, patience_s: float, holds: Callable[[Group], bool]) -> Group:
+        deadline_s = time.monotonic() + patience_s
+        while time.monotonic() < deadline_s:
+            assert self._run is not None
+            if self._run.poll() is not None:
+                raise TrialFailure(
+                    "run-ended", f"it said:\n{self.output_tail()}", status=self._run.returncode
+                )
+            try:
+                group = survey(self.directory, timeout_s=SURVEY_TIMEOUT_S)
+            except PeerError:
+                pass  # its control socket is not there yet
+            else:
+                if holds(group):
+                    return group
+            time.sleep(POLL_INTERVAL_S)
+        raise TrialFailure(
+            f"did-not-{what.replace(' ', '-')}", f"it said:\n{self.output_tail()}", seconds=patience_s
+        )
+
+    def output_tail(self) -> str:
+        """The end of what `llft run` said."""
+        self._output.seek(0)
+        return "\n".join(self._output.read().decode(errors="replace").splitlines()[-25:])
+
+    def _order(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._load is not None
+        assert self._load.stdin is not None
+        try:
+            self._load.stdin.write(json.dumps(order).encode() + b"\n")
+            self._load.stdin.flush()
+        except BrokenPipeError:
+            raise TrialFailure("load-ended", "see its error above") from None
+        return self._hear()
+
+    def _hear(self) -> dict[str, Any]:
+        assert self._load is not None
+        assert self._load.stdout is not None
+        ready, _, _ = select.select([self._load.stdout], [], [], LOAD_PATIENCE_S)
+        line = self._load.stdout.readline() if ready else b""
+        if not line:
+            raise TrialFailure("load-silent", "see its error above", seconds=LOAD_PATIENCE_S)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def ending_with_us(number: int) -> Callable[[], None]:
+    return ending_with(os.getpid(), number)
+
+
+def free_port() -> int:
+    """A port that nobody has; the gateway takes it in a moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
