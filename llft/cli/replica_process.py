@@ -8,7 +8,7 @@ see, and only then the program runs, as `__main__`, when the group lets it.
 
 from __future__ import annotations
 
-from llft import originals  # isort: skip  (before everything else)
+import llft.originals  # noqa: F401  # isort: skip  (before everything else)
 
 import builtins
 import json
@@ -103,14 +103,14 @@ class Program:
             _join_threads()
 
     def _execute_script(self, module: types.ModuleType) -> None:
-        from llft.interpose.ticking import compile_program
+        from llft.interpose.ticking import compiled
 
         path = self.words[0]
         sys.argv = list(self.words)
         sys.path[0] = os.path.dirname(os.path.abspath(path))
         module.__file__ = path
         with open(path, "rb") as file:
-            code = compile_program(file.read(), path)
+            code = compiled(file.read(), path)
         exec(code, module.__dict__)
 
     def _execute_module(self, module: types.ModuleType) -> None:
@@ -138,7 +138,7 @@ def _join_threads() -> None:
 
     threading = sys.modules.get("threading")
     if threading is not None:
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading._shutdown()
     atexit._run_exitfuncs()
 
 
@@ -152,5 +152,4 @@ def _status_of(end: SystemExit) -> int:
 
 
 if __name__ == "__main__":
-    assert originals.getpid
     main()
