@@ -125,4 +125,4 @@ def _as_object(record: Record) -> dict[str, Any]:
         "view": str(stamp.view),
     }
     rest = zip(record._fields[1:], record[1:], strict=True)
-    return common | {name: value if isinstance(value, int) else _text(value) for name, value in rest}
+    return common | {name: value if isinstance(value, int | str) else _text(value) for name, value in rest}

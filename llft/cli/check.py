@@ -1,0 +1,134 @@
+"""`llft check -- python app.py`: can this program be replicated?
+
+Its files are read for imports that are refused, then it is started alone under interposition for a few
+seconds, and whatever it asks for that cannot be replicated is reported with the remedy. Exit status: 0 if it
+can run, 1 if not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llft.cli.arguments import add_command, add_json, positive_float
+
+if TYPE_CHECKING:
+    from llft.runtime.supervisor.program import Program
+    from llft.runtime.supervisor.slot import Slot
+
+DEFAULT_SECONDS = 3.0
+POLL_INTERVAL_S = 0.05
+REFUSED_CALL = re.compile(r"(?:import_)?not_replicable \((?:name|module)='([^']+)'\): (.+)")
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "check",
+        help="whether a program can be replicated",
+        description="Read a program's imports, start it alone under interposition, and report what cannot be "
+        "replicated, with the remedy.",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=positive_float,
+        default=DEFAULT_SECONDS,
+        metavar="S",
+        help="how long it runs (default: 3)",
+    )
+    add_json(parser)
+    add_command(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Perform the verb; returns the exit status."""
+    from llft.cli.import_scan import scan_program
+    from llft.runtime.supervisor.program import resolve
+
+    program = resolve(arguments.command)
+    imports = scan_program(program.words)
+    trial = try_program(program, arguments.seconds)
+    obstacles = [
+        f"{found.file}:{found.line} imports {found.module}: {found.remedy}"
+        for found in imports
+        if not found.optional
+    ]
+    obstacles += [f"{name}: {remedy}" for name, remedy in trial["refused"]]
+    if trial["exit_status"]:
+        obstacles.append(f"it ended with status {trial['exit_status']} after {trial['seconds']} s")
+    _print_report(obstacles, trial, sys.stderr if arguments.json else sys.stdout)
+    if arguments.json:
+        print(json.dumps({"can_run": not obstacles, "obstacles": obstacles, **trial}))
+    return 1 if obstacles else 0
+
+
+def _print_report(obstacles: list[str], trial: dict[str, Any], stream: Any) -> None:
+    for obstacle in obstacles:
+        print(f"- {obstacle}", file=stream)
+    if trial["exit_status"]:
+        print("its last words:", *(f"  | {line}" for line in trial["last_words"]), sep="\n", file=stream)
+    if obstacles:
+        print("it cannot be replicated as it is", file=stream)
+        return
+    where = ", ".join(f"{host}:{port}" for host, port in trial["listening"])
+    ran = "it ran to its end" if trial["exit_status"] == 0 else f"it ran for {trial['seconds']} s"
+    print(f"it can be replicated: {ran}{f', listening on {where}' if where else ''}", file=stream)
+
+
+def try_program(program: Program, seconds: float) -> dict[str, Any]:
+    """Run it as the only replica of a group of its own, in a directory that is gone afterwards."""
+    from llft.runtime.settings import Settings, group_id_of
+    from llft.runtime.supervisor.halting import halt
+    from llft.runtime.supervisor.plan import Plan, environment_of
+    from llft.runtime.supervisor.program import make_library
+    from llft.runtime.supervisor.run_directory import RunDirectory
+    from llft.runtime.supervisor.signals import Interruptions
+    from llft.runtime.supervisor.slot import Slot
+
+    with tempfile.TemporaryDirectory(prefix="llft-") as home:
+        directory = RunDirectory(Path(home) / "check")
+        directory.claim()
+        # The name is the directory's, so that two checks at once are two groups.
+        plan = Plan(
+            group=Path(home).name,
+            group_id=group_id_of(Path(home).name),
+            program=program,
+            replicas=1,
+            library=make_library(directory.path),
+            settings=Settings().to_json(),
+        )
+        slot = Slot("replica", 1, directory.log("replica-1"), directory.socket("replica-1"))
+        slot.start(program.command(plan.replica_module), environment_of(plan, directory, slot, founds=True))
+        try:
+            found = _observe(slot, seconds)
+        finally:
+            with Interruptions() as interruptions:
+                halt([slot], interruptions)
+            directory.release()
+        refused = dict(REFUSED_CALL.findall(slot.log.read_text(errors="replace")))
+        return {**found, "refused": sorted(refused.items()), "last_words": slot.log_tail()}
+
+
+def _observe(slot: Slot, seconds: float) -> dict[str, Any]:
+    """Until it ends or the time is over. `exit_status` None: it still ran."""
+    from llft.errors import PeerError
+    from llft.runtime.control_client import ask
+
+    started_s = time.monotonic()
+    listening: list[Any] = []
+    status: int | None = None
+    while time.monotonic() - started_s < seconds and status is None:
+        time.sleep(POLL_INTERVAL_S)
+        # It may not answer yet, or any more.
+        with contextlib.suppress(PeerError):
+            listening = ask(slot.socket, {"do": "status"}, timeout_s=1.0)["listening"] or listening
+        status = slot.reap()
+    lived_s = round(time.monotonic() - started_s, 1)
+    return {"exit_status": status, "seconds": lived_s, "listening": listening}
