@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import llft.originals  # noqa: F401  # isort: skip  (before everything else)
 
+import _signal as signal  # type: ignore[import-not-found]
 import builtins
 import json
 import os
-import signal
 import sys
 import traceback
 import types
