@@ -1,0 +1,77 @@
+"""Garbage collection at points that follow from the program, for destructors are visible to it.
+
+The interpreter's own collections depend on how much was allocated, by the runtime too. They are off; the
+oldest of three generations is collected rarely, the youngest whenever a check point's allowance is used up.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from llft.interpose import passage
+
+_native_collect = gc.collect
+_native_disable = gc.disable
+_MIDDLE_EVERY, _OLDEST_EVERY = 16, 256
+
+_enabled = True
+_count = 0
+_threshold: tuple[int, ...] = gc.get_threshold()
+
+
+def begin() -> None:
+    _native_disable()
+    _native_collect()
+    passage.at_allowance(_collect_some)
+
+
+def _collect_some() -> None:
+    global _count
+    _count += 1
+    if _enabled:
+        _native_collect(2 if _count % _OLDEST_EVERY == 0 else 1 if _count % _MIDDLE_EVERY == 0 else 0)
+
+
+def enable() -> None:
+    global _enabled
+    _enabled = True
+
+
+def disable() -> None:
+    global _enabled
+    _enabled = False
+
+
+def isenabled() -> bool:
+    return _enabled
+
+
+def collect(generation: int = 2) -> int:
+    """How many objects were unreachable includes the runtime's own: the program is told 0."""
+    _native_collect(generation)
+    return 0
+
+
+def get_count() -> tuple[int, int, int]:
+    return (0, 0, 0)
+
+
+def get_stats() -> list[dict[str, int]]:
+    return [{"collections": 0, "collected": 0, "uncollectable": 0} for _ in range(3)]
+
+
+def get_threshold() -> tuple[int, ...]:
+    return _threshold
+
+
+def set_threshold(*thresholds: Any) -> None:
+    """Remembered; 0 means never, as it does to the interpreter."""
+    global _threshold, _enabled
+    _threshold = (*thresholds, *_threshold[len(thresholds) :])
+    _enabled = bool(_threshold[0])
+
+
+def replacements() -> dict[str, dict[str, object]]:
+    calls = (enable, disable, isenabled, collect, get_count, get_stats, get_threshold, set_threshold)
+    return {"gc": {function.__name__: function for function in calls}}

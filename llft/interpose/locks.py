@@ -1,0 +1,194 @@
+"""Locks under the token: a flag, and a queue of waiters that are served in the order in which they came.
+
+A release hands the lock to the first waiter at once, so nobody slips in between, and none of it needs an
+order entry. A waiter is [thread, granted]: if its time passes and the lock is granted before it runs again,
+it has the lock. Threads that are not the program's get the genuine locks.
+
+These are classes, not functions: werkzeug and others keep `threading.Lock` as a class attribute, where a
+function would become a method.
+"""
+
+from __future__ import annotations
+
+import _thread
+from collections import deque
+from typing import Any
+
+from llft import originals
+from llft.core.determinizer.operations import Park, ReadClock, Unpark
+from llft.errors import MisuseError
+from llft.interpose import passage
+
+NativeRLock = _thread.RLock
+TIMEOUT_MAX = _thread.TIMEOUT_MAX
+_MONOTONIC = 1
+
+
+class Lock:
+    __slots__ = ("__weakref__", "_held", "_waiters")
+
+    def __new__(cls) -> Any:
+        if passage.current() or passage._port is None:
+            return object.__new__(cls)
+        return originals.allocate_lock()
+
+    def __init__(self) -> None:
+        self._held = False
+        self._waiters: deque[list[int]] | None = None
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if timeout != -1:
+            _check(blocking, timeout)
+        if not self._held:
+            self._held = True
+            return True
+        if not blocking or timeout == 0:
+            passage.spend(passage.TRYLOCK)
+            return False
+        return self._wait(timeout)
+
+    def _wait(self, timeout: float) -> bool:
+        thread = passage.current()
+        if not thread:
+            raise MisuseError("lock_of_the_program", "threads of the runtime use llft.originals")
+        if self._waiters is None:
+            self._waiters = deque()
+        waiter = [thread, False]
+        self._waiters.append(waiter)
+        left_ns = -1 if timeout < 0 else int(timeout * 1e9)
+        end_ns = -1
+        try:
+            while not waiter[1]:
+                if end_ns < 0 <= left_ns and thread == passage.MAIN_THREAD and interruptible():
+                    end_ns = monotonic_ns() + left_ns
+                if not passage.call(Park(left_ns)) and not waiter[1]:
+                    break
+                if end_ns >= 0:
+                    left_ns = max(0, end_ns - monotonic_ns())
+        finally:
+            if not waiter[1]:
+                self._waiters.remove(waiter)
+        return bool(waiter[1])
+
+    def release(self) -> None:
+        if not self._held:
+            raise RuntimeError("release unlocked lock")
+        if self._waiters:
+            waiter = self._waiters.popleft()
+            waiter[1] = True
+            passage.call(Unpark(waiter[0]))
+        else:
+            self._held = False
+        passage.spend(passage.RELEASE)
+
+    def locked(self) -> bool:
+        passage.spend(passage.RELEASE)
+        return self._held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<{'locked' if self._held else 'unlocked'} _thread.lock object>"
+
+    def _at_fork_reinit(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    acquire_lock = acquire
+    release_lock = release
+    locked_lock = locked
+
+
+class RLock:
+    __slots__ = ("__weakref__", "_block", "_count", "_owner")
+
+    def __new__(cls) -> Any:
+        if passage.current() or passage._port is None:
+            return object.__new__(cls)
+        return NativeRLock()
+
+    def __init__(self) -> None:
+        self._block = Lock()
+        self._owner = 0
+        self._count = 0
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        me = passage.current()
+        if self._count and self._owner == me:
+            self._count += 1
+            return True
+        if not self._block.acquire(blocking, timeout):
+            return False
+        self._owner = me
+        self._count = 1
+        return True
+
+    def release(self) -> None:
+        if not self._count or self._owner != passage.current():
+            raise RuntimeError("cannot release un-acquired lock")
+        self._count -= 1
+        if not self._count:
+            self._owner = 0
+            self._block.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        state = "locked" if self._count else "unlocked"
+        return f"<{state} _thread.RLock object owner={self._owner} count={self._count}>"
+
+    def _is_owned(self) -> bool:
+        return self._count > 0 and self._owner == passage.current()
+
+    def _recursion_count(self) -> int:
+        return self._count if self._is_owned() else 0
+
+    def _release_save(self) -> tuple[int, int]:
+        if not self._count:
+            raise RuntimeError("cannot release un-acquired lock")
+        state = (self._count, self._owner)
+        self._count = self._owner = 0
+        self._block.release()
+        return state
+
+    def _acquire_restore(self, state: tuple[int, int]) -> None:
+        self._block.acquire()
+        self._count, self._owner = state
+
+    def _at_fork_reinit(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+
+def monotonic_ns() -> int:
+    reading = passage.call(ReadClock(_MONOTONIC))
+    assert isinstance(reading, int)
+    return reading
+
+
+def interruptible() -> bool:
+    """Whether the main thread may be woken by signals: only then it must know the time (signals)."""
+    return _signals_expected
+
+
+_signals_expected = False
+
+
+def expect_signals() -> None:
+    global _signals_expected
+    _signals_expected = True
+
+
+def _check(blocking: bool, timeout: float) -> None:
+    if not blocking:
+        raise ValueError("can't specify a timeout for a non-blocking call")
+    if timeout < 0:
+        raise ValueError("timeout value must be a non-negative number")
+    if timeout > TIMEOUT_MAX:
+        raise OverflowError("timeout value is too large")

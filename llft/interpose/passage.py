@@ -1,0 +1,97 @@
+"""The way of every interposed call to the port, and the check points of what needs no call.
+
+Under the token one application thread runs at a time, so the replaced objects keep their state in plain
+Python and come here only to block, to wake, or to ask the outside. What they do without a call still
+counts: a thread that spins on a trylock, or in a loop, would keep the token for ever. So such things
+*spend*, and whoever has spent the allowance yields. The count follows from the program alone, and so does
+every Yield.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llft.core.determinizer.operations import Operation, Result, Yield
+from llft.errors import InvariantError
+from llft.interpose.port import Port
+
+ALLOWANCE = 2048
+TICK, RELEASE, TRYLOCK, CALL = 1, 8, 32, 32
+"""What a loop's iteration, a lock's release, a failed trylock and a call to the port spend."""
+
+MAIN_THREAD = 1
+
+current: Callable[[], int] = int
+"""Number of the calling application thread; 0: not one of the program's. The port's own, after `enter`."""
+
+_port: Port | None = None
+_spent = 0
+_interruptions: list[Callable[[], None]] = []
+"""What the main thread is to do at its next check point (signal handlers)."""
+_at_allowance: list[Callable[[], None]] = []
+
+
+def enter(port: Port) -> None:
+    """Everything goes through this port from now on."""
+    global _port, current
+    if _port is not None:
+        raise InvariantError("interposed_twice")
+    _port = port
+    current = port.current
+
+
+def port() -> Port:
+    assert _port is not None, "not interposed"
+    return _port
+
+
+def call(operation: Operation) -> Result:
+    assert _port is not None, "not interposed"
+    result = _port.call(operation)
+    spend(CALL)
+    if _interruptions and current() == MAIN_THREAD:
+        interrupt()
+    return result
+
+
+def spend(amount: int) -> None:
+    """A check point."""
+    global _spent
+    _spent += amount
+    if _spent >= ALLOWANCE:
+        used_up()
+
+
+def used_up() -> None:
+    """Let others run, and the collector."""
+    global _spent
+    if _port is None or not _port.current():
+        return
+    _spent = 0
+    _port.call(Yield())
+    for function in _at_allowance:
+        function()
+    if _interruptions and current() == MAIN_THREAD:
+        interrupt()
+
+
+def tick() -> None:
+    """One iteration of a loop; `spend`, in line, for it is hot."""
+    global _spent
+    _spent += 1
+    if _spent >= ALLOWANCE:
+        used_up()
+
+
+def at_allowance(function: Callable[[], None]) -> None:
+    _at_allowance.append(function)
+
+
+def interrupt_main(function: Callable[[], None]) -> None:
+    _interruptions.append(function)
+
+
+def interrupt() -> None:
+    """In the main thread: run what was asked for, each once. What it raises, the program gets."""
+    while _interruptions:
+        _interruptions.pop(0)()

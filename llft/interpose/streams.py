@@ -1,0 +1,176 @@
+"""Streams of bytes: a connection of the core, or a buffer inside the program.
+
+A `Local` stream has two buffers, one for each direction (None where there is none: a pipe has one). Both of
+its ends are in this process, so its bytes are state of the program, and nothing of it is ordered. A
+`Remote` stream is a descriptor of the core. One call of the core for one call of the program wherever that
+is possible.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from llft.core.determinizer.operations import WOULD_BLOCK, Close, Failure, HalfClose, Receive, Select, Send
+from llft.interpose import passage
+from llft.interpose.descriptors import (
+    Answered,
+    Asked,
+    Description,
+    Ready,
+    Watched,
+    failed,
+    system_error,
+    would_block,
+)
+from llft.interpose.waiting import Deadline
+
+CAPACITY = 65_536
+SEND_AT_MOST = 262_144
+"""Bytes in one message; a larger write is a partial one, and sendall goes on."""
+
+
+class Buffer(Watched):
+    __slots__ = ("data", "reader_open", "writer_open")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = bytearray()
+        self.writer_open = True
+        self.reader_open = True
+
+    @property
+    def readable(self) -> bool:
+        return bool(self.data) or not self.writer_open
+
+    @property
+    def writable(self) -> bool:
+        return len(self.data) < CAPACITY or not self.reader_open
+
+
+class Local(Description):
+    def __init__(self, incoming: Buffer | None, outgoing: Buffer | None, *, is_socket: bool = True) -> None:
+        super().__init__()
+        self.is_socket = is_socket
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.read_ended = False
+
+    def probe(self, reading: bool, writing: bool, asked: Asked) -> Ready:
+        readable = reading and (self.read_ended or (self.incoming is not None and self.incoming.readable))
+        return readable, writing and self.outgoing is not None and self.outgoing.writable
+
+    def watched(self) -> tuple[Watched, ...]:
+        return tuple(buffer for buffer in (self.incoming, self.outgoing) if buffer is not None)
+
+    def receive(self, limit: int, timeout_ns: int, peek: bool = False) -> bytes:
+        buffer = self.incoming
+        if buffer is None:
+            raise system_error(errno.EBADF)
+        deadline = Deadline(timeout_ns) if not buffer.readable else None
+        while not buffer.readable and not self.read_ended:
+            if deadline is None or timeout_ns == 0:
+                raise would_block()
+            deadline.block_on(self, True, False)
+        data = bytes(buffer.data[:limit])
+        if not peek and data:
+            del buffer.data[:limit]
+            buffer.changed()
+        return data
+
+    def send(self, data: bytes, timeout_ns: int) -> int:
+        buffer = self.outgoing
+        if buffer is None:
+            raise system_error(errno.EBADF)
+        deadline = Deadline(timeout_ns) if not buffer.writable else None
+        while buffer.writer_open and not buffer.writable:
+            if deadline is None or timeout_ns == 0:
+                raise would_block()
+            deadline.block_on(self, False, True)
+        if not buffer.reader_open or not buffer.writer_open:
+            raise system_error(errno.EPIPE)
+        size = min(len(data), CAPACITY - len(buffer.data))
+        buffer.data += data[:size]
+        buffer.changed()
+        return size
+
+    def end_reading(self) -> None:
+        self.read_ended = True
+        if self.incoming is not None:
+            self.incoming.changed()
+
+    def half_close(self) -> None:
+        if self.outgoing is not None and self.outgoing.writer_open:
+            self.outgoing.writer_open = False
+            self.outgoing.changed()
+
+    def close(self) -> None:
+        self.half_close()
+        if self.incoming is not None:
+            self.incoming.reader_open = False
+            self.incoming.changed()
+
+
+def local_pair(*, is_socket: bool = True) -> tuple[Local, Local]:
+    one, other = Buffer(), Buffer()
+    return Local(one, other, is_socket=is_socket), Local(other, one, is_socket=is_socket)
+
+
+class Remote(Description):
+    def __init__(self, fd: int) -> None:
+        super().__init__()
+        self.fd = fd
+        self.read_ended = False
+
+    def probe(self, reading: bool, writing: bool, asked: Asked) -> Ready:
+        readable = reading and self.read_ended
+        if reading and not readable:
+            asked.reading[self.fd] = None
+        if writing:
+            asked.writing[self.fd] = None
+        return readable, False
+
+    def settle(self, reading: bool, writing: bool, answered: Answered) -> Ready:
+        readable = reading and (self.read_ended or self.fd in answered.readable)
+        return readable, writing and self.fd in answered.writable
+
+    def receive(self, limit: int, timeout_ns: int, peek: bool = False) -> bytes:
+        if self.read_ended:
+            return b""
+        while True:
+            if timeout_ns > 0 and not passage.call(Select((self.fd,), timeout_ns)):
+                raise TimeoutError("timed out")
+            result = passage.call(Receive(self.fd, limit, timeout_ns < 0, peek))
+            if isinstance(result, bytes):
+                return result
+            assert isinstance(result, Failure)
+            if result != WOULD_BLOCK or timeout_ns <= 0:
+                raise failed(result)
+
+    def send(self, data: bytes, timeout_ns: int) -> int:
+        if not data:
+            return 0
+        payload = data[:SEND_AT_MOST]
+        while True:
+            result = passage.call(Send(self.fd, payload, timeout_ns < 0))
+            if not isinstance(result, Failure):
+                return len(payload)
+            if result != WOULD_BLOCK or timeout_ns <= 0:
+                raise failed(result)
+            if not passage.call(Select((), timeout_ns, (self.fd,))):
+                raise TimeoutError("timed out")
+
+    def end_reading(self) -> None:
+        """A thread that is in receive already goes on when the peer has closed, or sent."""
+        self.read_ended = True
+
+    def half_close(self) -> None:
+        result = passage.call(HalfClose(self.fd))
+        if isinstance(result, Failure):
+            raise failed(result)
+
+    def close(self) -> None:
+        """A broken connection is closed like any other."""
+        passage.call(Close(self.fd))
+
+
+Stream = Local | Remote
