@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import _socket
 import errno
+import fcntl
+import select
 from collections.abc import Sequence
 
 from llft import originals
@@ -16,6 +18,8 @@ from llft.runtime.transport.interface import Address
 RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024
 """A lazy receiver sleeps while datagrams pile up, and a small one takes 768 bytes of kernel memory."""
 SO_RCVBUFFORCE = 33
+QUIETLY = _socket.MSG_NOSIGNAL
+"""For TCP: the program may have given SIGPIPE back its deadly default."""
 
 
 def open_socket(kind: int) -> originals.Socket:
@@ -32,6 +36,24 @@ def adopt(fd: int, kind: int) -> originals.Socket:
     sock = originals.Socket(_socket.AF_INET, kind, 0, fd)
     sock.setblocking(False)
     return sock
+
+
+def accept(listener: originals.Socket) -> originals.Socket:
+    """BlockingIOError if nobody waits, OSError if there is no room for one."""
+    fd, _ = listener._accept()
+    try:
+        high = raise_fd(fd)
+    except OSError:
+        originals.close(fd)
+        raise
+    return adopt(high, _socket.SOCK_STREAM)
+
+
+def open_epoll() -> select.epoll:
+    low = originals.epoll()
+    with low:
+        fd = fcntl.fcntl(low.fileno(), fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
+    return originals.epoll.fromfd(fd)
 
 
 def bind(sock: originals.Socket, address: Address) -> None:
