@@ -14,8 +14,8 @@ def add_json(parser: argparse._ActionsContainer) -> None:
 
 
 def add_command(parser: argparse.ArgumentParser) -> None:
-    """The user's command, after `--`."""
-    parser.add_argument("command", nargs="+", metavar="COMMAND", help="the program's usual command, after --")
+    """The user's command, after `--`; `program.resolve` says what to do if there is none."""
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="the program's usual command, after --")
 
 
 def positive(text: str) -> int:

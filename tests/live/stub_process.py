@@ -24,6 +24,7 @@ DIRECTORY = Path(SPEC["run_directory"])
 STARTED_S = time.monotonic()
 JOIN_S = 0.05
 LATER_S = 0.3
+CRASH_S = 2.2
 
 
 class StubReplica:
@@ -44,7 +45,7 @@ class StubReplica:
 
     def turn(self) -> None:
         age_s = time.monotonic() - STARTED_S
-        if self.behaviour == "crash" or (self.behaviour == "crash-later" and age_s > LATER_S):
+        if self.behaviour == "crash" or (self.behaviour == "crash-later" and age_s > CRASH_S):
             sys.exit("the stub was told to crash")
         if self.behaviour == "useless":
             sys.exit(78)

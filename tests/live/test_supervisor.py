@@ -231,6 +231,15 @@ def test_a_program_that_cannot_start_is_given_up_with_its_last_words(start: Star
     assert left_over(run.directory) == []
 
 
+def test_a_group_that_dies_again_and_again_is_given_up(start: Start) -> None:
+    """Each process lives long enough not to be a quick death, and yet the group never does anything."""
+    run = start("crash-later", replicas=2)
+    assert run.process.wait(timeout=40) == 1
+    assert run.ended() == 1
+    assert "the group lost all its members 5 times in a row" in run.text()
+    assert left_over(run.directory) == []
+
+
 def test_a_replica_that_another_start_would_not_help_is_not_started_again(start: Start) -> None:
     run = start("useless", replicas=1)
     assert run.ended() == 1

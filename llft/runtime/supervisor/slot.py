@@ -34,13 +34,14 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(slots=True)
 class BackOff:
-    """When a process that died may be replaced."""
+    """When a process (or a whole group) that died may be replaced; a death within `quick_s` is quick."""
 
+    quick_s: float = QUICK_DEATH_S
     quick_deaths: int = 0
 
     def pause_after(self, lived_s: float) -> float:
         """The pause after a process that lived so long."""
-        self.quick_deaths = self.quick_deaths + 1 if lived_s < QUICK_DEATH_S else 0
+        self.quick_deaths = self.quick_deaths + 1 if lived_s < self.quick_s else 0
         doublings = max(0, self.quick_deaths - 1)
         return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**doublings)
 
@@ -140,6 +141,16 @@ class Slot:
             log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
             text = log.read().decode(errors="replace")
         return text.splitlines()[-TAIL_LINES:]
+
+
+def how_ended(status: int) -> str:
+    """What an exit status means."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
 
 
 def _write_heading(log: IO[bytes], text: str) -> None:

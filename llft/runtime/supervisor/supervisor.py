@@ -28,13 +28,15 @@ from llft.runtime.supervisor.plan import Plan, environment_of
 from llft.runtime.supervisor.report import group_object
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.signals import Interruptions
-from llft.runtime.supervisor.slot import USELESS_STATUS, Slot
+from llft.runtime.supervisor.slot import USELESS_STATUS, BackOff, Slot, how_ended
 
 EAGER_INTERVAL_S = 0.05
 CALM_INTERVAL_S = 0.2
 ANSWER_PATIENCE_S = 1.0
 STATELESS_PATIENCE_S = 1.0
 LEAVE_PATIENCE_S = 5.0
+QUICK_GROUP_DEATH_S = 15.0
+"""A group that lost all its members so soon, several times, would do so for ever."""
 
 
 class Observer(Protocol):
@@ -45,16 +47,6 @@ class Observer(Protocol):
 
     def seen(self, group: dict[str, Any]) -> None:
         """The state of the group, several times a second."""
-
-
-def _how(status: int) -> str:
-    """What an exit status means."""
-    if status >= 0:
-        return f"ended with status {status}"
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"
 
 
 class Supervisor:
@@ -72,6 +64,8 @@ class Supervisor:
         self._listening = Listening(self.gateway, observer.told)
         self._interruptions = Interruptions()
         self._founder: int | None = plan.first_replica if plan.founds else None
+        self._founded_s = 0.0
+        self._group_back_off = BackOff(QUICK_GROUP_DEATH_S)
         self._hope_s = 0.0
         self._seen_s = 0.0
         self._exit_status: int | None = None
@@ -159,7 +153,7 @@ class Supervisor:
         founds = slot.kind == "replica" and slot.number == self._founder
         if founds:
             self._founder = None
-            self._hope_s = time.monotonic()
+            self._founded_s = self._hope_s = time.monotonic()
         module = self.plan.replica_module if slot.kind == "replica" else self.plan.gateway_module
         environment = environment_of(self.plan, self.directory, slot, founds=founds)
         slot.founds = founds
@@ -184,10 +178,10 @@ class Supervisor:
     def _replace(self, slot: Slot, status: int, *, role: str, pause_s: float, now_s: float) -> None:
         who = f"{slot.title} ({role})" if role else slot.title
         if status == USELESS_STATUS:
-            self._complain(slot, f"{who} {_how(status)}: another start would not help")
+            self._complain(slot, f"{who} {how_ended(status)}: another start would not help")
             return
         slot.restart_at_s = now_s + pause_s
-        self._observer.told(f"{who} {_how(status)}; a new one starts in {pause_s * 1000:.0f} ms")
+        self._observer.told(f"{who} {how_ended(status)}; a new one starts in {pause_s * 1000:.0f} ms")
         if slot.back_off.hopeless:
             self._complain(slot, f"{slot.title} died {slot.back_off.quick_deaths} times soon after its start")
 
@@ -254,10 +248,17 @@ class Supervisor:
 
     def _begin_anew(self, now_s: float) -> None:
         self._observer.told("every member of the group is dead, its state is lost: the group begins anew")
-        due_s = max((slot.restart_at_s or now_s) for slot in self.replicas.values())
+        pause_s = self._group_back_off.pause_after(now_s - self._founded_s)
+        due_s = max(now_s + pause_s, *(slot.restart_at_s or now_s for slot in self.replicas.values()))
+        self._founder = min(self.replicas)
+        if self._group_back_off.hopeless:
+            deaths = self._group_back_off.quick_deaths
+            self._complain(
+                self.replicas[self._founder], f"the group lost all its members {deaths} times in a row"
+            )
+            return
         self._listening.close()
         self._halt()
-        self._founder = min(self.replicas)
         for slot in self._slots():
             slot.restart_at_s = due_s
 
