@@ -23,6 +23,7 @@ from llft.core.determinizer.operations import Accept, Close, Failure, Receive, S
 from llft.core.replica import Replica
 from llft.identifiers import BirthId, GroupId
 from llft.instant import MS
+from llft.journal.record import Record
 from llft.runtime.gateway.gateway import Gateway
 from llft.runtime.gateway.shell import Carrier, Shell, Steps
 from llft.runtime.settings import Settings
@@ -95,7 +96,8 @@ class Server(Shell):
     def __init__(self, config: GroupConfig, birth_id: BirthId, carrier: Carrier, handler: Handler) -> None:
         assert config.threads is ThreadMode.TOKEN
         core = Replica(config, birth_id, local_clock=time.clock_gettime_ns, random=random.Random(1))
-        super().__init__(core, carrier, main=self._accept)
+        self.records: list[Record] = []
+        super().__init__(core, carrier, main=self._accept, write=self.records.append)
         self.birth_id = birth_id
         self.history: list[tuple[str, int, Any]] = []
         self._handler = handler
@@ -112,8 +114,12 @@ class Server(Shell):
             yield Spawn(accepted[0])
 
     def _serve(self, fd: int) -> Steps:
-        data = yield from receive_exactly(fd, PREAMBLE_BYTES)
-        preamble = unpack(data)
+        head = yield Receive(fd, PREAMBLE_BYTES)
+        if isinstance(head, Failure) or not head:  # the client was gone before the gateway had spoken
+            yield Close(fd)
+            return
+        rest = yield from receive_exactly(fd, PREAMBLE_BYTES - len(head))
+        preamble = unpack(head + rest)
         assert isinstance(preamble, Inbound)
         yield from self._handler(fd, preamble)
 
@@ -293,6 +299,11 @@ class World(Turning):
         self.ports[dead.birth_id].close()
         for server in self.servers:
             server.step(events.PeerDied(dead.birth_id))
+
+    def lose(self, share: float) -> None:
+        """So many of all datagrams."""
+        draw = random.Random(1)
+        self.hub.loses = lambda sender, group_id, data: draw.random() < share
 
     def turn(self) -> None:
         self.gateway.turn(MS)

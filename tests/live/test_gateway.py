@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import random
 import socket
 import struct
 import time
@@ -142,11 +143,39 @@ def test_many_connections_at_once(worlds: list[World]) -> None:
     assert world.gateway.shell.statistics()["idle_threads"] > 0
 
 
+@pytest.mark.parametrize("loss", [0.0, 0.03])
+def test_clients_of_all_manners_leave_nothing_behind(worlds: list[World], loss: float) -> None:
+    world = make(worlds)
+    world.lose(loss)
+    draw = random.Random(5)
+    patient: dict[socket.socket, int] = {}
+    for number in range(60):
+        client = world.connect()
+        size = draw.choice([1, 1000, 30_000])
+        client.sendall(b"x" * size)
+        if number % 4 == 0:
+            reset(client)
+        elif number % 4 == 1:
+            client.close()
+        else:
+            if number % 4 == 2:
+                client.shutdown(socket.SHUT_WR)
+            patient[client] = size
+        world.during(draw.random() / 50)
+    for client, size in patient.items():
+        assert world.read(client, size, 10) == b"x" * size
+        client.close()
+    over(world)
+    assert set(world.gateway.counts.ends) <= {"closed", "client: ECONNRESET"}
+
+
 # -- fail-over -------------------------------------------------------------------------------------
 
 
-def test_the_primary_dies_and_every_line_is_echoed_once(worlds: list[World]) -> None:
+@pytest.mark.parametrize("loss", [0.0, 0.03])
+def test_the_primary_dies_and_every_line_is_echoed_once(worlds: list[World], loss: float) -> None:
     world = make(worlds, replicas=3)
+    world.lose(loss)
     client = world.connect()
     lines = b"".join(b"%06d\n" % number for number in range(3000))
     sent, echoed = 0, bytearray()

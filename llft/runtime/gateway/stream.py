@@ -29,6 +29,8 @@ _READABLE: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP
 _ENDED: Final = select.EPOLLRDHUP | select.EPOLLHUP
 _WRITABLE: Final = select.EPOLLOUT | select.EPOLLHUP
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+_GONE: Final = (errno.EPIPE, errno.ENOTCONN, errno.ECONNRESET)
+"""Which of them a reset shows as depends on the call that notices it first."""
 _KEEP_ALIVE_IDLE_S, _KEEP_ALIVE_INTERVAL_S, _KEEP_ALIVE_COUNT = 60, 10, 6
 
 
@@ -175,7 +177,8 @@ class Stream:
     def _break(self, error: int | None) -> None:
         """The connection is gone: whoever owns the stream is told, once."""
         if not self.closed:
-            self._on_broken(errno.errorcode.get(error or 0, "EIO"))
+            gone = error in _GONE
+            self._on_broken("ECONNRESET" if gone else errno.errorcode.get(error or 0, "EIO"))
 
     # -- the end -----------------------------------------------------------------------------
 
