@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import _socket
 import _thread
+import fcntl as _fcntl
 import posix
 import select
 import time
+from collections.abc import Callable
 
 allocate_lock = _thread.allocate_lock
 get_ident = _thread.get_ident
@@ -24,7 +26,10 @@ sleep = time.sleep
 clock_gettime_ns = time.clock_gettime_ns
 
 Socket = _socket.socket
+accept: Callable[[Socket], tuple[int, object]] = _socket.socket._accept  # type: ignore[attr-defined]
+"""A descriptor and an address; the annotations of the standard library do not know it."""
 getaddrinfo = _socket.getaddrinfo
+fcntl = _fcntl.fcntl
 epoll = select.epoll
 poll = select.poll
 

@@ -63,7 +63,6 @@ class LogRequest:
         self._unsent = b""
         self.finished = False
 
-    @property
     def sending(self) -> bool:
         return bool(self._unsent)
 

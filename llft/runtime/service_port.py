@@ -225,7 +225,7 @@ class ServicePort:
     def _on_served(self, connection: ServiceConnection, now_ns: int) -> None:
         request = connection.request
         assert request is not None
-        if request.sending:
+        if request.sending():
             request.send(connection.sock)
             connection.deadline_ns = now_ns + STALLED_NS
             if request.finished:
@@ -238,7 +238,7 @@ class ServicePort:
             self._drop(connection)
             return
         request.feed(data)
-        if request.sending:
+        if request.sending():
             self._epoll.modify(connection.fd, select.EPOLLOUT)
 
     def _on_leaving(self, connection: ServiceConnection, now_ns: int) -> None:

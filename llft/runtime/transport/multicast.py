@@ -15,6 +15,7 @@ from llft.runtime.transport.interface import Address
 from llft.runtime.transport.senders import Senders
 
 _FIRST_ADDRESS = 239 << 24 | 192 << 16
+_MOST_GROUPS = 1024
 _GROUP_BITS = (1 << 18) - 1
 
 
@@ -46,6 +47,9 @@ class MulticastAddressing:
 
     def destinations(self, group_id: GroupId, senders: Senders, now_ns: int) -> Sequence[Address]:
         found = self._destinations.get(group_id)
-        if found is None:
-            found = self._destinations[group_id] = ((multicast_ip(group_id), self._port),)
-        return found
+        if found is not None:
+            return found
+        if len(self._destinations) >= _MOST_GROUPS:
+            self._destinations.clear()
+        self._destinations[group_id] = ((multicast_ip(group_id), self._port),)
+        return self._destinations[group_id]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from llft import originals
 from llft.errors import MisuseError
-from llft.runtime.poller import FIRST_FD, raise_fd
+from llft.runtime.poller import FIRST_FD
 from llft.runtime.transport.interface import Address
 
 RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024
@@ -25,11 +25,19 @@ QUIETLY = _socket.MSG_NOSIGNAL
 def open_socket(kind: int) -> originals.Socket:
     low = originals.Socket(_socket.AF_INET, kind)
     try:
-        fd = raise_fd(low.detach())
+        fd = _raise(low.detach())
     except OSError as error:
         remedy = f"allow more than {FIRST_FD + 100} descriptors: ulimit -n"
         raise MisuseError("too_few_descriptors", remedy, errno=error.errno) from error
     return adopt(fd, kind)
+
+
+def _raise(low: int) -> int:
+    """Moves a descriptor up. Not with the module's `fcntl`, which is the program's by the time we accept."""
+    try:
+        return originals.fcntl(low, fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
+    finally:
+        originals.close(low)
 
 
 def adopt(fd: int, kind: int) -> originals.Socket:
@@ -40,20 +48,13 @@ def adopt(fd: int, kind: int) -> originals.Socket:
 
 def accept(listener: originals.Socket) -> originals.Socket:
     """BlockingIOError if nobody waits, OSError if there is no room for one."""
-    fd, _ = listener._accept()
-    try:
-        high = raise_fd(fd)
-    except OSError:
-        originals.close(fd)
-        raise
-    return adopt(high, _socket.SOCK_STREAM)
+    return adopt(_raise(originals.accept(listener)[0]), _socket.SOCK_STREAM)
 
 
 def open_epoll() -> select.epoll:
     low = originals.epoll()
     with low:
-        fd = fcntl.fcntl(low.fileno(), fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
-    return originals.epoll.fromfd(fd)
+        return originals.epoll.fromfd(originals.fcntl(low.fileno(), fcntl.F_DUPFD_CLOEXEC, FIRST_FD))
 
 
 def bind(sock: originals.Socket, address: Address) -> None:

@@ -16,6 +16,7 @@ from llft.runtime.transport.interface import Address
 from llft.runtime.transport.senders import Senders
 
 _REFRESH_NS = 100 * MS
+_MOST_GROUPS = 1024
 
 
 class UnicastAddressing:
@@ -35,5 +36,7 @@ class UnicastAddressing:
         learned = (sender.address for sender in senders.of_group(group_id, now_ns))
         found = dict.fromkeys((*self._listed.get(group_id, ()), *learned))
         found.pop(self._own, None)
+        if len(self._known) >= _MOST_GROUPS:
+            self._known.clear()
         self._known[group_id] = (now_ns + _REFRESH_NS, len(senders), tuple(found))
         return self._known[group_id][2]
