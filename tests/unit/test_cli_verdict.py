@@ -161,6 +161,11 @@ def test_a_replica_that_never_answered_is_shown_too() -> None:
     assert 'llft_replica_is_primary{group="g",replica="1"} 0' in text
 
 
+def test_metrics_are_exact() -> None:
+    text = prometheus_text([group(member(1, "primary", performed=123_456_789))])
+    assert 'llft_replica_performed_operations{group="g",replica="1"} 123456789' in text.splitlines()
+
+
 def test_journals_are_shown_by_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "replica-1-1.llj", RoleChanged(stamp(10, ONE), "primary", "alone"))
     write(

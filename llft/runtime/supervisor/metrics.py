@@ -57,7 +57,7 @@ def _family(name: str, explanation: str, samples: list[tuple[str, Any]]) -> list
     if not known:
         return []
     head = [f"# HELP {name} {explanation}", f"# TYPE {name} gauge"]
-    return head + [f"{name}{{{labels}}} {value:g}" for labels, value in known]
+    return head + [f"{name}{{{labels}}} {value}" for labels, value in known]
 
 
 class MetricsServer:
