@@ -9,6 +9,7 @@ import pytest
 
 from llft.config import ThreadMode
 from llft.core.determinizer.determinizer import Determinizer
+from llft.core.determinizer.operation_ids import SPAWN
 from llft.core.determinizer.operations import (
     WOULD_BLOCK,
     Accept,
@@ -22,7 +23,6 @@ from llft.core.determinizer.operations import (
     Spawn,
     TryClaim,
 )
-from llft.core.determinizer.outside import SPAWN
 from llft.core.determinizer.replay_gate import ReplayGate
 from llft.errors import DivergenceError
 from llft.wire.order import GENERAL, MUTEX, READ, SEND, SOCKET, TIME, Entry

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Literal
 
 from llft.config import ThreadMode
@@ -147,6 +147,7 @@ class FakeConnections:
             descriptor.window_open = rng.random() < 0.8
             if descriptor.connected is None and rng.random() < 0.5:
                 descriptor.connected = REFUSED if len(descriptor.stream) % 5 == 0 else True
+                descriptor.closed |= descriptor.connected is REFUSED
 
     def output(self) -> dict[int, list[tuple[str, bytes, int]]]:
         return {fd: descriptor.written for fd, descriptor in self.descriptors.items()}
@@ -162,6 +163,11 @@ class Program:
         self.threads: dict[int, Thread] = {}
         self.wanted, self.begun = 1, 0
         self.history: list[Completion] = []
+        self.current = 0
+        """The thread that runs."""
+        self.waiting: dict[int, Operation] = {}
+        """What each thread invoked last."""
+        self.produce: Callable[[], bytes] = bytes
 
     @property
     def finished(self) -> bool:
@@ -169,6 +175,7 @@ class Program:
 
     def run(self, completion: Completion) -> Operation | None:
         what, thread, value = completion
+        self.current = thread
         self.history.append(completion)
         if self.racy:
             self.race.append(thread)
@@ -180,6 +187,7 @@ class Program:
         try:
             operation = self.threads[thread].send(value)
             self.wanted += isinstance(operation, Spawn)
+            self.waiting[thread] = operation
             return operation
         except StopIteration:
             del self.threads[thread]
@@ -264,6 +272,7 @@ class Replica:
         skew_ns: int = 0,
         name: str = "",
         quantum_calls: int = 64,
+        program: type[Program] = Program,
     ) -> None:
         self.quantum_calls = quantum_calls
         self.mode, self.seed, self.incoming = mode, seed, incoming
@@ -273,7 +282,8 @@ class Replica:
         self.log: list[Entry] = []
         self.ready: list[Completion] = []
         self.connections = FakeConnections(seed, incoming)
-        self.program = Program(incoming, mode is ThreadMode.TOKEN)
+        self.program = program(incoming, mode is ThreadMode.TOKEN)
+        self.program.produce = self.produce
         self.determinizer = self.new_determinizer()
 
     def new_determinizer(self) -> Determinizer:
@@ -285,6 +295,12 @@ class Replica:
             self.rng.randbytes,
             quantum_calls=self.quantum_calls,
         )
+
+    def produce(self) -> bytes:
+        """For Obtain: only a primary asks."""
+        assert self.determinizer.live
+        assert not self.determinizer.held
+        return self.rng.randbytes(3)
 
     def step(self) -> None:
         """Run one thread from one call to the next."""

@@ -126,6 +126,11 @@ class Determinizer:
         """How many of the followed entries are consumed."""
         return self._engine.consumed_count
 
+    def is_out(self, thread: ThreadId) -> bool:
+        """Whether this thread's next invoke (or end) is awaited. After `restore` the others do not invoke
+        again: the operation that they wait in was in the checkpoint."""
+        return self._engine.is_out(thread)
+
     def snapshot(self) -> bytes:
         """Everything that a restored one needs to continue identically, threads that are out included
         (it will get their next invoke). All entries are consumed and all completions drained."""

@@ -61,6 +61,9 @@ class Engine:
     def go_live(self, now_ns: int) -> None:
         raise NotImplementedError
 
+    def is_out(self, thread: ThreadId) -> bool:
+        raise NotImplementedError
+
     def next_deadline(self) -> int:
         raise NotImplementedError
 
@@ -95,6 +98,7 @@ class Engine:
             "connecting": outside.connecting,
             "counts": outside.counts,
             "clock": outside.clock.snapshot(outside.local_clock),
+            **outside.descriptors.capture(),
         }
 
     def adopt(self, state: dict[str, Any], now_ns: int, age_ns: int) -> None:
@@ -107,6 +111,7 @@ class Engine:
         outside.opened = state["opened"]
         outside.connecting = state["connecting"]
         outside.counts = state["counts"]
+        outside.descriptors.adopt(state)
         local_clock = outside.local_clock
         outside.clock.restore(state["clock"], lambda clock_id: local_clock(clock_id) - age_ns)
 

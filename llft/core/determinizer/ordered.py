@@ -2,8 +2,8 @@
 
 Several threads may be out at once. At the primary an operation completes as soon as it can, and every
 completion makes an entry: claims, trylocks and releases of mutexes (result in the entry), Spawn
-(thread numbers come from one counter), Sleep, and the outside operations. Only Yield needs none. At a
-backup every call goes through the ReplayGate (lines 34-41).
+(thread numbers come from one counter), Sleep, Park and Unpark (`parking`), and the outside operations.
+Only Yield needs none. At a backup every call goes through the ReplayGate (lines 34-41).
 
 For this the program must protect the data that its threads share by mutexes; then the order per
 operation identifier is enough. A view change in the log is a barrier: entries behind it go to the gate
@@ -18,9 +18,12 @@ from typing import Any, Literal
 
 from llft.core.determinizer.engine import MAIN_THREAD, Engine, unsupported
 from llft.core.determinizer.mutex import DONE, NOT_DONE, NOT_HELD
+from llft.core.determinizer.operation_ids import SLEEP, SPAWN
 from llft.core.determinizer.operations import (
     Claim,
+    Obtain,
     Operation,
+    Park,
     Receive,
     Release,
     Result,
@@ -28,9 +31,11 @@ from llft.core.determinizer.operations import (
     Sleep,
     Spawn,
     TryClaim,
+    Unpark,
     Yield,
 )
-from llft.core.determinizer.outside import BLOCKED, MORE, SLEEP, SPAWN, Outside, Stage
+from llft.core.determinizer.outside import BLOCKED, MORE, Outside, Stage
+from llft.core.determinizer.parking import Permits, can_be_unparked
 from llft.core.determinizer.replay_gate import ReplayGate
 from llft.core.determinizer.reproduction import diverged
 from llft.errors import MisuseError
@@ -48,6 +53,7 @@ class OrderedEngine(Engine):
         self._backlog: deque[tuple[int, Entry]] = deque()
         """Entries behind a barrier that is not passed yet, and the barrier first of all."""
         self._alive: set[ThreadId] = set()
+        self._permits = permits = Permits(outside, self.reproduction)
         self._attempts: dict[type, Callable[[ThreadId, Any], Attempted]] = {
             **outside.attempts,
             Claim: self._claim,
@@ -55,6 +61,9 @@ class OrderedEngine(Engine):
             Release: self._release,
             Spawn: self._spawn,
             Sleep: self._sleep,
+            Park: permits.attempt_park,
+            Unpark: self._unpark_other,
+            Select: permits.attempt_select,
         }
         self._reproductions: dict[type, Callable[[ThreadId, Any, Entry], Result]] = {
             Claim: self._reproduce_claim,
@@ -62,6 +71,9 @@ class OrderedEngine(Engine):
             Release: self._reproduce_release,
             Spawn: self._reproduce_spawn,
             Sleep: self._reproduce_sleep,
+            Park: permits.reproduce_park,
+            Unpark: permits.reproduce_unpark,
+            Select: permits.reproduce_select,
         }
 
     def start(self) -> None:
@@ -81,7 +93,7 @@ class OrderedEngine(Engine):
         attempt = self._attempts.get(kind)
         if attempt is None:
             raise unsupported(operation)
-        if isinstance(operation, Select):
+        if isinstance(operation, (Select, Park)):
             self.outside.set_deadline(thread, operation.timeout_ns)
         elif isinstance(operation, Sleep):
             self.outside.set_deadline(thread, operation.duration_ns)
@@ -124,7 +136,11 @@ class OrderedEngine(Engine):
 
     def go_live(self, now_ns: int) -> None:
         self.live = True
+        self.outside.descriptors.go_live()
         self.poke(now_ns)
+
+    def is_out(self, thread: ThreadId) -> bool:
+        return thread in self._alive and thread not in self.parked
 
     def statistics(self) -> dict[str, int]:
         return super().statistics() | {"outstanding": self._gate.outstanding + len(self._backlog)}
@@ -163,6 +179,17 @@ class OrderedEngine(Engine):
         del self.outside.deadlines[thread]
         self.outside.record_counted(GENERAL, thread, SLEEP, b"")
         return None
+
+    def _unpark_other(self, thread: ThreadId, operation: Unpark) -> Attempted:
+        other = operation.thread
+        waiting = self.parked.get(other)
+        parked = can_be_unparked(waiting)
+        self._permits.give(thread, operation, alive=other in self._alive, parked=parked)
+        if waiting is not None and parked:
+            result = self._attempts[type(waiting)](other, waiting)
+            assert result is not BLOCKED
+            self._unpark(other, result)
+        return parked
 
     def _begin_thread(self, argument: object) -> ThreadId:
         self.last_thread += 1
@@ -251,8 +278,16 @@ class OrderedEngine(Engine):
         return None
 
     def capture(self) -> dict[str, Any]:
-        """Waiters of mutexes are among the parked: whoever restores this is a backup first."""
+        """Waiters of mutexes are among the parked: whoever restores this is a backup first. Not so those
+        that wait in Obtain (`operations.Obtain` says why)."""
+        permits = sorted(self._permits.given)
         return super().capture() | {
+            "parked": {
+                thread: operation
+                for thread, operation in self.parked.items()
+                if not isinstance(operation, Obtain)
+            },
+            **({"permits": permits} if permits else {}),
             "mode": "ordered",
             "mutexes": self.mutexes.capture(with_waiters=False),
             "alive": sorted(self._alive),
@@ -262,3 +297,4 @@ class OrderedEngine(Engine):
         super().adopt(state, now_ns, age_ns)
         self.mutexes.adopt(state["mutexes"])
         self._alive = set(state["alive"])
+        self._permits.given = set(state.get("permits", ()))

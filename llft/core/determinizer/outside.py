@@ -8,7 +8,7 @@ recorded nothing. Laws:
 * One entry per step. Connect has three steps (`sockets` says why), and the table remembers which have
   been made, so that a log that ends between two of them can be continued by a new primary.
 * `ready` changes nothing, and asks only.
-* Deadlines (of Sleep and Select) are this replica's own time: they are never recorded, only what
+* Deadlines (of Sleep, Park and Select) are this replica's own time: they are never recorded, only what
   came of them is.
 """
 
@@ -19,14 +19,19 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from llft.core.determinizer.clock import GroupClock, LocalClock
+from llft.core.determinizer.descriptors import Descriptors
+from llft.core.determinizer.operation_ids import RANDOM, obtaining_id, select_id
 from llft.core.determinizer.operations import (
     BAD_DESCRIPTOR,
+    IN_PROGRESS,
     WOULD_BLOCK,
     Accept,
     Close,
     Connect,
+    ConnectOutcome,
     Failure,
     HalfClose,
+    Obtain,
     Operation,
     RandomBytes,
     ReadClock,
@@ -37,18 +42,13 @@ from llft.core.determinizer.operations import (
     Sleep,
 )
 from llft.core.determinizer.replay_gate import OperationId
-from llft.core.determinizer.sockets import LISTENER, Connections, SocketOutcome, encode_outcome
+from llft.core.determinizer.sockets import LISTENER, Connections, FromPeeked, SocketOutcome, encode_outcome
 from llft.errors import UnsupportedOperationError
 from llft.identifiers import ThreadId
 from llft.instant import NEVER
 from llft.wire.order import GENERAL, READ, SEND, SOCKET, TIME, Entry
 
-RANDOM: Final = 1
-SPAWN: Final = 2
-SLEEP: Final = 3
-"""Operation identifiers of GENERAL entries."""
-
-RANDOM_BYTES_MAX: Final = 65_535
+DATA_BYTES_MAX: Final = 65_535
 
 
 class Stage(Enum):
@@ -75,6 +75,7 @@ class Outside:
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self.connections = connections
+        self.descriptors = Descriptors(connections)
         self.local_clock = local_clock
         self._record = record
         self._random_bytes = random_bytes
@@ -92,7 +93,9 @@ class Outside:
         self.attempts: dict[type, Attempt] = {
             ReadClock: self._read_clock,
             RandomBytes: self._random,
+            Obtain: self._obtain,
             Connect: self._connect,
+            ConnectOutcome: self._connect_outcome,
             Accept: self._accept,
             Receive: self._receive,
             Send: self._send,
@@ -123,20 +126,22 @@ class Outside:
     def ready(self, thread: ThreadId, operation: Operation) -> bool:
         """Whether trying a blocked operation again would, as things are, complete it."""
         if isinstance(operation, Receive):
-            return self.connections.offer(operation.fd, operation.limit) is not None
+            return self.descriptors.readable(operation.fd)
         if isinstance(operation, Accept):
             return self.connections.pending_accept() is not None
         if isinstance(operation, Send):
-            return self.connections.writable(operation.fd) is not False
+            return self.descriptors.writable(operation.fd) is not False
         if isinstance(operation, Connect):
             return self.connections.connect_state(self.connecting[thread]) is not None
         if self.deadlines.get(thread, NEVER) <= self.now_ns:
             return True
-        return isinstance(operation, Select) and any(self._readable(fd) for fd in operation.fds)
+        return isinstance(operation, Select) and self._selectable(operation)
 
     def can_block(self, thread: ThreadId, operation: Operation) -> bool:
         """Whether a primary may have gone on without completing this operation."""
-        if isinstance(operation, (Receive, Send, Accept)):
+        if isinstance(operation, Receive):
+            return operation.blocking and operation.fd not in self.descriptors.peeked
+        if isinstance(operation, (Send, Accept)):
             return operation.blocking
         if isinstance(operation, Connect):
             return thread in self.connecting
@@ -144,18 +149,36 @@ class Outside:
 
     def _receive(self, thread: ThreadId, operation: Receive) -> Result | Literal[Stage.BLOCKED]:
         fd = operation.fd
-        size = self.connections.offer(fd, operation.limit)
+        if fd in self.descriptors.peeked:
+            return self._receive_peeked(thread, operation)
+        size = self.descriptors.offer(fd, operation.limit)
         if size is None:
             return BLOCKED if operation.blocking else self._fail(thread, fd, WOULD_BLOCK)
         if isinstance(size, Failure):
             return self._fail(thread, fd, size)
+        data = self._take(thread, fd, size)
+        return self.descriptors.keep_peeked(fd, data) if operation.peek else data
+
+    def _receive_peeked(self, thread: ThreadId, operation: Receive) -> Result:
+        """Bytes are there already. Only a peek for more of them looks at the connection."""
+        fd, descriptors = operation.fd, self.descriptors
+        known = len(descriptors.peeked[fd])
+        if operation.peek and operation.limit > known:
+            more = descriptors.offer(fd, operation.limit - known)
+            if isinstance(more, int) and more > 0:
+                return descriptors.keep_peeked(fd, self._take(thread, fd, more))
+        size = min(operation.limit, known)
+        self._record_socket(thread, fd, FromPeeked(size))
+        return descriptors.take_peeked(fd, size, again=operation.peek)
+
+    def _take(self, thread: ThreadId, fd: int, size: int) -> bytes:
         data = self.connections.take(fd, size)
         self.record((READ, self.pick, thread, fd, size))
         return data
 
     def _send(self, thread: ThreadId, operation: Send) -> Result | Literal[Stage.BLOCKED]:
         fd = operation.fd
-        writable = self.connections.writable(fd)
+        writable = self.descriptors.writable(fd)
         if writable is True:
             payload = operation.payload
             timestamp, digest = self.connections.write(fd, payload, "data", None, None)
@@ -166,7 +189,7 @@ class Outside:
         return BLOCKED if operation.blocking else self._fail(thread, fd, WOULD_BLOCK)
 
     def _half_close(self, thread: ThreadId, operation: HalfClose) -> Result:
-        failure = self.connections.failure(operation.fd)
+        failure = self.descriptors.failure(operation.fd)
         if failure is not None:
             return self._fail(thread, operation.fd, failure)
         timestamp, digest = self.connections.write(operation.fd, b"", "half_close", None, None)
@@ -174,9 +197,12 @@ class Outside:
         return None
 
     def _close(self, thread: ThreadId, operation: Close) -> Result:
-        """A broken connection is closed like any other, for its descriptor has to be given back."""
+        """A broken connection is closed like any other, for its descriptor has to be given back. One that
+        could not be made is gone already; the application need not know."""
+        unsettled = self.descriptors.closed(operation.fd)
         if self.connections.failure(operation.fd) == BAD_DESCRIPTOR:
-            return self._fail(thread, operation.fd, BAD_DESCRIPTOR)
+            failure = self._fail(thread, operation.fd, BAD_DESCRIPTOR)
+            return None if unsettled else failure
         timestamp, digest = self.connections.write(operation.fd, b"", "close", None, None)
         self.record((SEND, self.pick, thread, operation.fd, timestamp, digest))
         return None
@@ -189,6 +215,10 @@ class Outside:
                 self._record_socket(thread, LISTENER, operation.group_id)
             timestamp, digest = self.connections.write(fd, b"", "connect", None, None)
             self.record((SEND, self.pick, thread, fd, timestamp, digest))
+            if not operation.blocking:
+                self.descriptors.unsettled[fd] = None
+                self.connections.connect_state(fd)  # its time runs from now on
+                return fd
             self.connecting[thread] = fd
         fd = self.connecting[thread]
         state = self.connections.connect_state(fd)
@@ -197,6 +227,16 @@ class Outside:
         del self.connecting[thread]
         self._record_socket(thread, fd, state)
         return state if isinstance(state, Failure) else fd
+
+    def _connect_outcome(self, thread: ThreadId, operation: ConnectOutcome) -> Result:
+        fd = operation.fd
+        outcome = self.descriptors.connect_outcome(fd)
+        if outcome is None:
+            return self._fail(thread, fd, IN_PROGRESS)
+        if outcome is True:
+            self.descriptors.unsettled.pop(fd, None)
+        self._record_socket(thread, fd, outcome)
+        return outcome
 
     def _accept(self, thread: ThreadId, operation: Accept) -> Result | Literal[Stage.BLOCKED]:
         connection_id = self.connections.pending_accept()
@@ -207,17 +247,24 @@ class Outside:
         return (fd, connection_id.client_group_id)
 
     def _select(self, thread: ThreadId, operation: Select) -> Result | Literal[Stage.BLOCKED]:
-        readable = tuple([fd for fd in operation.fds if self._readable(fd)])
-        if not readable and self.deadlines[thread] > self.now_ns:
+        descriptors = self.descriptors
+        fds = [fd for fd in operation.fds if descriptors.readable(fd)]
+        fds += [-fd for fd in operation.writing if descriptors.writable(fd) is not False]
+        if not fds and self.deadlines[thread] > self.now_ns:
             return BLOCKED
         del self.deadlines[thread]
-        self._record_socket(thread, operation.fds[0] if operation.fds else LISTENER, readable)
-        return readable
+        result = tuple(fds)
+        kind, identifier = select_id(thread, operation)
+        self.record_counted(kind, thread, identifier, encode_outcome(result))
+        return result
 
-    def _readable(self, fd: int) -> bool:
-        if fd == LISTENER:
-            return self.connections.pending_accept() is not None
-        return self.connections.offer(fd, 1) is not None
+    def _selectable(self, operation: Select) -> bool:
+        """Asked about every blocked select whenever something changes: it stops at the first."""
+        readable, writable = self.descriptors.readable, self.descriptors.writable
+        for fd in operation.fds:
+            if readable(fd):
+                return True
+        return any(writable(fd) is not False for fd in operation.writing)
 
     def _read_clock(self, thread: ThreadId, operation: ReadClock) -> Result:
         clock_id = operation.clock_id
@@ -226,12 +273,25 @@ class Outside:
         return value_ns
 
     def _random(self, thread: ThreadId, operation: RandomBytes) -> Result:
-        if not 0 <= operation.size <= RANDOM_BYTES_MAX:
+        if not 0 <= operation.size <= DATA_BYTES_MAX:
             raise UnsupportedOperationError(
-                "random_bytes_too_many", f"draw at most {RANDOM_BYTES_MAX} at a time", size=operation.size
+                "random_bytes_too_many", f"draw at most {DATA_BYTES_MAX} at a time", size=operation.size
             )
         data = self._random_bytes(operation.size)
         self.record_counted(GENERAL, thread, RANDOM, data)
+        return data
+
+    def _obtain(self, thread: ThreadId, operation: Obtain) -> Result:
+        data = operation.produce()
+        if len(data) > DATA_BYTES_MAX:
+            raise UnsupportedOperationError(
+                "obtained_too_much",
+                f"obtain at most {DATA_BYTES_MAX} bytes at a time",
+                name=operation.name,
+                size=len(data),
+            )
+        kind, identifier = obtaining_id(operation.name)
+        self.record_counted(kind, thread, identifier, data)
         return data
 
     def _fail(self, thread: ThreadId, fd: int, failure: Failure) -> Failure:

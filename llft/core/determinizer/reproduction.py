@@ -11,51 +11,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+from llft.core.determinizer.operation_ids import operation_id
 from llft.core.determinizer.operations import (
     WOULD_BLOCK,
     Accept,
-    Claim,
     Close,
     Connect,
+    ConnectOutcome,
     Failure,
     HalfClose,
+    Obtain,
     Operation,
     RandomBytes,
     ReadClock,
     Receive,
-    Release,
     Result,
     Select,
     Send,
-    Sleep,
-    Spawn,
-    TryClaim,
 )
-from llft.core.determinizer.outside import MORE, RANDOM, SLEEP, SPAWN, Outside, Stage
+from llft.core.determinizer.outside import MORE, Outside, Stage
 from llft.core.determinizer.replay_gate import COUNTED, OperationId, operation_id_of
-from llft.core.determinizer.sockets import LISTENER, MessageKind, SocketOutcome, decode_outcome
+from llft.core.determinizer.sockets import LISTENER, FromPeeked, MessageKind, SocketOutcome, decode_outcome
 from llft.errors import DivergenceError
 from llft.identifiers import ConnectionId, ThreadId
-from llft.wire.order import GENERAL, MUTEX, READ, SEND, SOCKET, TIME, Entry
+from llft.wire.order import GENERAL, READ, SEND, SOCKET, Entry
 
 Reproduced = Result | Literal[Stage.MORE]
-
-_OPERATION_IDS: dict[type, Callable[[Any], OperationId]] = {
-    Receive: lambda operation: (SOCKET, operation.fd),
-    Send: lambda operation: (SOCKET, operation.fd),
-    HalfClose: lambda operation: (SOCKET, operation.fd),
-    Close: lambda operation: (SOCKET, operation.fd),
-    Accept: lambda operation: (SOCKET, LISTENER),
-    Select: lambda operation: (SOCKET, operation.fds[0] if operation.fds else LISTENER),
-    ReadClock: lambda operation: (TIME, operation.clock_id),
-    RandomBytes: lambda operation: (GENERAL, RANDOM),
-    Spawn: lambda operation: (GENERAL, SPAWN),
-    Sleep: lambda operation: (GENERAL, SLEEP),
-    Claim: lambda operation: (MUTEX, operation.mutex),
-    TryClaim: lambda operation: (MUTEX, operation.mutex),
-    Release: lambda operation: (MUTEX, operation.mutex),
-}
-"""Connect is missing: its O1 depends on the step."""
 
 
 def diverged(thread: ThreadId, operation: object, expected: object, count: int = 0) -> DivergenceError:
@@ -79,22 +60,23 @@ class Reproduction:
         self._performers: dict[type, Callable[[ThreadId, Any, Entry], Reproduced]] = {
             ReadClock: self._read_clock,
             RandomBytes: self._random,
+            Obtain: self._obtain,
             Connect: self._connect,
+            ConnectOutcome: self._connect_outcome,
             Accept: self._accept,
             Receive: self._receive,
             Send: self._send,
             HalfClose: self._half_close,
             Close: self._close,
-            Select: self._select,
+            Select: self.select,
         }
 
     def operation_id(self, thread: ThreadId, operation: Operation) -> OperationId:
         """O1 of the call's next step (line 35)."""
-        kind = type(operation)
-        if kind is Connect:
+        if type(operation) is Connect:
             outside = self._outside
             return SOCKET, outside.connecting.get(thread) or outside.opened.get(thread, LISTENER)
-        return _OPERATION_IDS[kind](operation)
+        return operation_id(thread, operation)
 
     def next_count(self, operation_id: OperationId) -> int:
         """N1 of a counted call on O1 (line 36)."""
@@ -118,12 +100,28 @@ class Reproduction:
         return self._performers[type(operation)](thread, operation, entry)
 
     def _receive(self, thread: ThreadId, operation: Receive, entry: Entry) -> Reproduced:
+        fd, descriptors = operation.fd, self._outside.descriptors
+        if fd in descriptors.peeked:
+            return self._receive_peeked(thread, operation, entry)
         if entry[0] != READ:
             return self._failure(thread, operation, entry, operation.blocking)
         size = entry[4]
         if size > operation.limit:
             raise diverged(thread, operation, entry)
-        return self._connections.take(operation.fd, size)
+        data = self._connections.take(fd, size)
+        return descriptors.keep_peeked(fd, data) if operation.peek else data
+
+    def _receive_peeked(self, thread: ThreadId, operation: Receive, entry: Entry) -> Reproduced:
+        fd, descriptors = operation.fd, self._outside.descriptors
+        known = len(descriptors.peeked[fd])
+        if entry[0] == READ:
+            if not operation.peek or not 0 < entry[4] <= operation.limit - known:
+                raise diverged(thread, operation, entry)
+            return descriptors.keep_peeked(fd, self._connections.take(fd, entry[4]))
+        size = min(operation.limit, known)
+        if self._outcome(thread, operation, entry) != FromPeeked(size):
+            raise diverged(thread, operation, entry)
+        return descriptors.take_peeked(fd, size, again=operation.peek)
 
     def _send(self, thread: ThreadId, operation: Send, entry: Entry) -> Reproduced:
         if entry[0] != SEND:
@@ -135,7 +133,9 @@ class Reproduction:
         return self._end(thread, operation, entry, "half_close")
 
     def _close(self, thread: ThreadId, operation: Close, entry: Entry) -> Reproduced:
-        return self._end(thread, operation, entry, "close")
+        unsettled = self._outside.descriptors.closed(operation.fd)
+        result = self._end(thread, operation, entry, "close")
+        return None if unsettled else result
 
     def _end(
         self, thread: ThreadId, operation: HalfClose | Close, entry: Entry, kind: MessageKind
@@ -152,6 +152,9 @@ class Reproduction:
                 raise diverged(thread, operation, entry)
             fd = outside.opened.pop(thread)
             self._connections.write(fd, b"", "connect", entry[4], entry[5])
+            if not operation.blocking:
+                outside.descriptors.unsettled[fd] = None
+                return fd
             outside.connecting[thread] = fd
             return MORE
         outcome = self._outcome(thread, operation, entry)
@@ -165,20 +168,29 @@ class Reproduction:
         outside.opened[thread] = self._connections.open(operation.group_id)
         return MORE
 
+    def _connect_outcome(self, thread: ThreadId, operation: ConnectOutcome, entry: Entry) -> Reproduced:
+        outcome = self._outcome(thread, operation, entry)
+        if outcome is True:
+            self._outside.descriptors.unsettled.pop(operation.fd, None)
+            return True
+        return self._failure(thread, operation, entry, True)
+
     def _accept(self, thread: ThreadId, operation: Accept, entry: Entry) -> Reproduced:
         outcome = self._outcome(thread, operation, entry)
         if isinstance(outcome, ConnectionId):
             return (self._connections.accept(outcome), outcome.client_group_id)
         return self._failure(thread, operation, entry, operation.blocking)
 
-    def _select(self, thread: ThreadId, operation: Select, entry: Entry) -> Reproduced:
-        readable = self._outcome(thread, operation, entry)
-        if not isinstance(readable, tuple) or isinstance(readable, (Failure, ConnectionId)):
+    def select(self, thread: ThreadId, operation: Select, entry: Entry) -> tuple[int, ...]:
+        if entry[0] not in (SOCKET, GENERAL):
             raise diverged(thread, operation, entry)
-        if any(fd not in operation.fds for fd in readable):
+        fds = decode_outcome(entry[5])
+        if not isinstance(fds, tuple) or isinstance(fds, (Failure, ConnectionId, FromPeeked)):
+            raise diverged(thread, operation, entry)
+        if any(-fd not in operation.writing if fd < 0 else fd not in operation.fds for fd in fds):
             raise diverged(thread, operation, entry)
         del self._outside.deadlines[thread]
-        return readable
+        return fds
 
     def _read_clock(self, thread: ThreadId, operation: ReadClock, entry: Entry) -> Reproduced:
         outside = self._outside
@@ -191,6 +203,9 @@ class Reproduction:
         if len(data) != operation.size:
             raise diverged(thread, operation, entry)
         return data
+
+    def _obtain(self, thread: ThreadId, operation: Obtain, entry: Entry) -> Reproduced:
+        return bytes(entry[5])
 
     def _failure(self, thread: ThreadId, operation: Operation, entry: Entry, blocking: bool) -> Failure:
         """The entry must say why the call failed; only a non-blocking one fails with EAGAIN."""

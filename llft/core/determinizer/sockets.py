@@ -11,17 +11,30 @@ A SOCKET entry's data says what connect, accept, select or a failed call gave, i
     ConnectionId    A client server number                  accept; on fd 0
     int             O group                                 connect allocated its descriptor; on fd 0
     True            C                                       connect succeeded
+    True            C                                       and so says ConnectOutcome
     tuple of fds    S fd*                                   select; on the first of its fds
+    the same        W number fd* fd*                        with writable ones, behind so many readable
+    FromPeeked      P size                                  receive was given bytes peeked before
 
+An interruptible select is about its thread as well as about its fds, and has a GENERAL entry instead, with
+the same data, or UNPARKED (ordered mode only).
 Connect makes three entries: SOCKET on fd 0 (because accept and connect take descriptors from one
-counter, their order must be one), SEND of the CONNECT message, and SOCKET with the outcome.
+counter, their order must be one), SEND of the CONNECT message, and SOCKET with the outcome; the last
+one not, if it does not block.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, cast
+from typing import Final, Literal, NamedTuple, Protocol, cast
 
-from llft.core.determinizer.operations import BAD_DESCRIPTOR, REFUSED, RESET, WOULD_BLOCK, Failure
+from llft.core.determinizer.operations import (
+    BAD_DESCRIPTOR,
+    IN_PROGRESS,
+    REFUSED,
+    RESET,
+    WOULD_BLOCK,
+    Failure,
+)
 from llft.errors import MisuseError, PeerError
 from llft.identifiers import ConnectionId, GroupId
 from llft.wire.order import Entry
@@ -75,12 +88,20 @@ class Connections(Protocol):
         """A backup has consumed all entries before this PRIMARY_VIEW or REMOTE_VIEW."""
 
 
-SocketOutcome = Failure | ConnectionId | tuple[int, ...] | int
+class FromPeeked(NamedTuple):
+    """Receive, peeking or not, gave only bytes that had been peeked before."""
+
+    size: int
+
+
+SocketOutcome = Failure | ConnectionId | FromPeeked | tuple[int, ...] | int
 """True (an int, but told apart by its type) is a connect that succeeded."""
 
-_FREQUENT = (WOULD_BLOCK, REFUSED, RESET, BAD_DESCRIPTOR)
+UNPARKED: Final = b"U"
+
+_FREQUENT = (WOULD_BLOCK, REFUSED, RESET, BAD_DESCRIPTOR, IN_PROGRESS)
 _FREQUENT_CODES = {failure: bytes((index,)) for index, failure in enumerate(_FREQUENT)}
-_FAILURE, _ACCEPTED, _OPENED, _CONNECTED, _SELECTED = b"FAOCS"
+_FAILURE, _ACCEPTED, _OPENED, _CONNECTED, _SELECTED, _SELECTED_WRITABLE, _PEEKED = b"FAOCSWP"
 
 
 def encode_outcome(outcome: SocketOutcome) -> bytes:
@@ -94,8 +115,10 @@ def encode_outcome(outcome: SocketOutcome) -> bytes:
     numbers: tuple[int, ...]
     if isinstance(outcome, ConnectionId):
         tag, numbers = _ACCEPTED, outcome
+    elif isinstance(outcome, FromPeeked):
+        tag, numbers = _PEEKED, outcome
     elif isinstance(outcome, tuple):
-        tag, numbers = _SELECTED, cast("tuple[int, ...]", outcome)
+        tag, numbers = _selected(cast("tuple[int, ...]", outcome))
     else:
         tag, numbers = _OPENED, (outcome,)
     data = bytearray((tag,))
@@ -104,6 +127,13 @@ def encode_outcome(outcome: SocketOutcome) -> bytes:
     if len(data) > 65_535:
         raise MisuseError("select_result_too_long", "select on fewer descriptors", count=len(numbers))
     return bytes(data)
+
+
+def _selected(fds: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    if not fds or fds[-1] >= 0:  # the writable ones come last
+        return _SELECTED, fds
+    readable = [fd for fd in fds if fd >= 0]
+    return _SELECTED_WRITABLE, (len(readable), *map(abs, fds))
 
 
 def decode_outcome(data: bytes) -> SocketOutcome:
@@ -119,6 +149,11 @@ def decode_outcome(data: bytes) -> SocketOutcome:
     numbers = _numbers(data)
     if tag == _SELECTED:
         return numbers
+    if tag == _SELECTED_WRITABLE and numbers and numbers[0] < len(numbers):
+        count = numbers[0] + 1
+        return (*numbers[1:count], *[-fd for fd in numbers[count:]])
+    if tag == _PEEKED and len(numbers) == 1:
+        return FromPeeked(*numbers)
     if tag == _ACCEPTED and len(numbers) == 3:
         return ConnectionId(*numbers)
     if tag == _OPENED and len(numbers) == 1:

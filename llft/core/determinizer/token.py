@@ -18,8 +18,9 @@ log proves (`scheduler` has the laws):
     pick < k          divergence                          divergence
 
 If no thread is parked, nothing from outside can become runnable, and decision k+1 is certain
-without the log. While `held`, a live engine leaves pending calls pending and admits no wake-ups: no
-entry is made, but threads go on that need none.
+without the log. (Threads *asleep* wait for other threads only: they are not among the parked.) While
+`held`, a live engine leaves pending calls pending and admits no wake-ups: no entry is made, but
+threads go on that need none.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from llft.core.determinizer.engine import MAIN_THREAD, Engine, unsupported
 from llft.core.determinizer.mutex import NOT_HELD
 from llft.core.determinizer.operations import (
     Claim,
+    Obtain,
     Operation,
+    Park,
     Receive,
     Release,
     Result,
@@ -40,9 +43,11 @@ from llft.core.determinizer.operations import (
     Sleep,
     Spawn,
     TryClaim,
+    Unpark,
     Yield,
 )
 from llft.core.determinizer.outside import BLOCKED, MORE, Outside
+from llft.core.determinizer.parking import Parking
 from llft.core.determinizer.reproduction import diverged
 from llft.core.determinizer.scheduler import QUANTUM_CALLS, TokenScheduler
 from llft.errors import MisuseError
@@ -57,6 +62,7 @@ class TokenEngine(Engine):
         self.scheduler = TokenScheduler(quantum_calls)
         self._pending: Operation | None = None
         """The running thread's outside operation that waits for a result."""
+        self._parking = Parking(self.scheduler, outside)
         self._log: deque[Entry] = deque()
         self._outside_changed = False
         self._attempts = outside.attempts
@@ -67,6 +73,8 @@ class TokenEngine(Engine):
             Release: self._on_release,
             Yield: self._on_yield,
             Sleep: self._on_sleep,
+            Park: self._on_park,
+            Unpark: self._on_unpark,
             Spawn: self._on_spawn,
             Select: self._on_select,
             Receive: self._on_receive,
@@ -114,11 +122,19 @@ class TokenEngine(Engine):
 
     def go_live(self, now_ns: int) -> None:
         self.live = True
+        self.outside.descriptors.go_live()
         self.poke(now_ns)
+
+    def is_out(self, thread: ThreadId) -> bool:
+        return thread == self.scheduler.running and self._pending is None
 
     def statistics(self) -> dict[str, int]:
         scheduler = self.scheduler
-        return super().statistics() | {"picks": scheduler.pick_count, "runnable": len(scheduler.run_queue)}
+        return super().statistics() | {
+            "picks": scheduler.pick_count,
+            "runnable": len(scheduler.run_queue),
+            "asleep": len(self._parking.asleep),
+        }
 
     def _on_outside(self, thread: ThreadId, operation: Operation) -> None:
         if not self.live or self.held:
@@ -137,8 +153,29 @@ class TokenEngine(Engine):
             self._on_outside(thread, operation)
 
     def _on_select(self, thread: ThreadId, operation: Select) -> None:
-        self.outside.set_deadline(thread, operation.timeout_ns)
-        self._on_outside(thread, operation)
+        if operation.fds or operation.writing or operation.timeout_ns == 0:
+            self.outside.set_deadline(thread, operation.timeout_ns)
+            self._on_outside(thread, operation)
+        else:
+            self._wait(thread, operation, operation.timeout_ns)
+
+    def _on_park(self, thread: ThreadId, operation: Park) -> None:
+        if operation.timeout_ns == 0:
+            self._complete(thread, False)
+        else:
+            self._wait(thread, operation, operation.timeout_ns)
+
+    def _wait(self, thread: ThreadId, operation: Operation, timeout_ns: int) -> None:
+        """Certainly blocked: for a time, or until another thread does something."""
+        if timeout_ns < 0:
+            self._parking.asleep[thread] = operation
+            self.scheduler.stop()
+        else:
+            self.outside.set_deadline(thread, timeout_ns)
+            self._park(thread, operation)
+
+    def _on_unpark(self, thread: ThreadId, operation: Unpark) -> None:
+        self._complete(thread, self._parking.unpark(operation.thread, self.parked))
 
     def _on_sleep(self, thread: ThreadId, operation: Sleep) -> None:
         self.outside.set_deadline(thread, operation.duration_ns)
@@ -250,9 +287,9 @@ class TokenEngine(Engine):
         self.outside.pick = self.scheduler.pick_count
         if what != "retry":
             self.completions.append((what, thread, value))
-        elif isinstance(value, Sleep):
+        elif isinstance(value, (Sleep, Park)):
             del self.outside.deadlines[thread]
-            self._complete(thread, None)
+            self._complete(thread, None if isinstance(value, Sleep) else False)
         else:
             self._pending = value  # type: ignore[assignment]  # "retry" carries an operation
 
@@ -276,8 +313,11 @@ class TokenEngine(Engine):
         self.consumed(self.consumed_count + 1, self._log.popleft())
 
     def capture(self) -> dict[str, Any]:
+        """An Obtain that waits is captured as not invoked (`operations.Obtain` says why)."""
         scheduler = self.scheduler
+        asleep = self._parking.asleep
         return super().capture() | {
+            **({"asleep": asleep} if asleep else {}),
             "mode": "token",
             "mutexes": self.mutexes.capture(with_waiters=True),
             "run_queue": list(scheduler.run_queue),
@@ -285,7 +325,7 @@ class TokenEngine(Engine):
             "pick_count": scheduler.pick_count,
             "calls": scheduler.calls,
             "quantum_calls": scheduler.quantum_calls,
-            "pending": self._pending,
+            "pending": None if isinstance(self._pending, Obtain) else self._pending,
         }
 
     def adopt(self, state: dict[str, Any], now_ns: int, age_ns: int) -> None:
@@ -298,6 +338,7 @@ class TokenEngine(Engine):
         scheduler.calls = state["calls"]
         scheduler.quantum_calls = state["quantum_calls"]
         self._pending = state["pending"]
+        self._parking.asleep = state.get("asleep", {})
 
 
 def _without_token(thread: ThreadId, operation: Operation | None) -> MisuseError:

@@ -66,7 +66,7 @@ def _fails_unrecorded(original: Any) -> Any:
 def _selects_itself(original: Any) -> Any:
     def select(self: Reproduction, thread: int, operation: Any, entry: Any) -> Any:
         original(self, thread, operation, entry)
-        return tuple(fd for fd in operation.fds if self._outside._readable(fd))
+        return tuple(fd for fd in operation.fds if self._outside.descriptors.readable(fd))
 
     return select
 
@@ -169,7 +169,7 @@ PLANTS = (
     Plant(
         "select-not-ordered",
         "a backup's select finds what is readable there, and output digests are not compared",
-        (Patch(Reproduction, "_select", _selects_itself), _UNCHECKED),
+        (Patch(Reproduction, "select", _selects_itself), _UNCHECKED),
         seed=4,
     ),
     Plant(
