@@ -1,9 +1,13 @@
 """Hashes that do not depend on addresses: sets of objects are then in the same order at all replicas.
 
-Objects hash by address unless their class says otherwise. Every class that is defined under interposition,
-has the default hash and equality, and allows weak references, gets a `__hash__` that counts: the n-th
-object ever hashed has n. The number is kept beside the object, not in its __dict__, which programs print
-and send. asyncio's Task and Future are C types, so they get subclasses.
+Objects hash by address unless their class says otherwise. Every class of an interposed source file that has
+the default hash and equality, and allows weak references, gets a `__hash__` that counts: the n-th object
+ever hashed has n. The number is kept beside the object, not in its __dict__, which programs print and send.
+asyncio's Task and Future are C types, so they get subclasses.
+
+It is done by a decorator that the import hook puts above all others (`ticking`). Doing it when the class is
+built was rejected: dataclass and the enum decorators look whether a class has a `__hash__` of its own, and
+equal objects would have got different hashes.
 
 Not covered: objects with slots and no __weakref__, functions, classes, and objects of other C types. Their
 sets have an order that is the interpreter's business; a divergence that comes of it is found by the
@@ -12,12 +16,12 @@ digests.
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import weakref
 from typing import Any
 
-_build_class = builtins.__build_class__
+NAME = "__llft_class__"
+
 _object_hash = object.__hash__
 _object_equality = object.__eq__
 _numbers = itertools.count(1)
@@ -49,13 +53,10 @@ def _hashes_by_address(kind: Any) -> bool:
     )
 
 
-def build_class(function: Any, name: str, *bases: Any, **keywords: Any) -> Any:
-    kind = _build_class(function, name, *bases, **keywords)
+def class_defined(kind: Any) -> Any:
+    """The outermost decorator of every class."""
     if _hashes_by_address(kind):
-        try:
-            kind.__hash__ = counted_hash
-        except (AttributeError, TypeError):
-            return kind  # its metaclass allows no new attributes
+        type.__setattr__(kind, "__hash__", counted_hash)
     return kind
 
 
@@ -63,8 +64,11 @@ def _counting(base: type) -> type:
     return type(base.__name__, (base,), {"__hash__": counted_hash, "__module__": base.__module__})
 
 
-def replacements() -> dict[str, dict[str, object]]:
-    import _asyncio
+def count_futures(module: Any) -> None:
+    """asyncio.futures, when the program has imported it."""
+    module.Future = module._CFuture = _counting(module.Future)
 
-    futures: dict[str, object] = {name: _counting(getattr(_asyncio, name)) for name in ("Future", "Task")}
-    return {"builtins": {"__build_class__": build_class}, "_asyncio": futures}
+
+def count_tasks(module: Any) -> None:
+    """asyncio.tasks."""
+    module.Task = module._CTask = _counting(module.Task)

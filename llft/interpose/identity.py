@@ -15,15 +15,18 @@ from typing import Any
 from llft.interpose import passage
 from llft.interpose.asking import ask, asking
 
+_native_uname = posix.uname
+_native_affinity = posix.sched_getaffinity
+
 _LASTING: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "getpid": (posix.getpid, int),
     "getppid": (posix.getppid, int),
     "gethostname": (_socket.gethostname, str),
     "cpu_count": (posix.cpu_count, lambda value: value),
-    "uname": (lambda: tuple(posix.uname()), posix.uname_result),
+    "uname": (lambda: tuple(_native_uname()), posix.uname_result),
 }
-_natives = {name: native for name, (native, _) in _LASTING.items()} | {"uname": posix.uname}
-_native_affinity = posix.sched_getaffinity
+_natives: dict[str, Callable[[], Any]] = {name: native for name, (native, _) in _LASTING.items()}
+_natives["uname"] = _native_uname
 _known: dict[str, Any] = {}
 
 

@@ -75,7 +75,6 @@ _AREAS = (
     selecting,
     randomness,
     identity,
-    hashing,
     collecting,
     signals,
     files,
@@ -95,7 +94,13 @@ def install(port: Port) -> None:
     identity.remember()
     collecting.begin()
     _prepare_python_modules()
-    refusals.install({"_ssl": _refuse_tls})
+    refusals.install(
+        {
+            "_ssl": _refuse_tls,
+            "asyncio.futures": hashing.count_futures,
+            "asyncio.tasks": hashing.count_tasks,
+        }
+    )
     ticking.install()
 
 

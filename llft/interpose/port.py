@@ -27,4 +27,4 @@ class Port(Protocol):
         """Group id that serves this address by configuration, alike at all replicas; 0: none."""
 
     def gateway(self) -> int:
-        """Group id of the newest gateway; 0: none. Only inside an Obtain: replicas may know different ones."""
+        """Group id of the newest gateway; 0: none. Only inside an Obtain: replicas may know others."""

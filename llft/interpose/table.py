@@ -217,22 +217,6 @@ ROWS: dict[str, _Rows] = {
     "_posixsubprocess": (("refused", _NO_PROCESSES, "fork_exec"),),
     "_multiprocessing": (("refused", "use threads; they are replicated", "SemLock sem_unlink"),),
     "_posixshmem": (("refused", _NO_PROCESSES, "shm_open shm_unlink"),),
-    "_asyncio": (
-        ("virtual", "hashed by number, not by address", "Future Task"),
-        (
-            "passed",
-            "per loop, no outside",
-            "_enter_task _leave_task _register_task _unregister_task _swap_current_task",
-        ),
-        (
-            "passed",
-            "per loop, no outside",
-            "_get_event_loop get_event_loop get_running_loop _get_running_loop",
-        ),
-        ("passed", "per loop, no outside", "_set_running_loop _register_eager_task _unregister_eager_task"),
-        ("passed", "per loop, no outside", "current_task all_tasks future_add_to_awaited_by"),
-        ("passed", "per loop, no outside", "future_discard_from_awaited_by"),
-    ),
 }
 
 

@@ -14,13 +14,14 @@ import sys
 from types import CodeType
 from typing import Any
 
-from llft.interpose import passage
+from llft.interpose import hashing, passage
 
 NAME = "__llft_tick__"
 TAG = "llft1"
+"""Another one whenever the code below writes something else."""
 
 
-class _Ticker(ast.NodeTransformer):
+class _Rewriter(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> ast.While:
         self.generic_visit(node)
         tick = ast.Expr(ast.Call(ast.Name(NAME, ast.Load()), [], []))
@@ -29,18 +30,25 @@ class _Ticker(ast.NodeTransformer):
         node.body.insert(0, tick)
         return node
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        self.generic_visit(node)
+        above = ast.copy_location(ast.Name(hashing.NAME, ast.Load()), node)
+        node.decorator_list.insert(0, above)
+        return node
 
-def compile_program(source: Any, path: str, *, optimize: int = -1) -> CodeType:
+
+def compiled(source: Any, path: str, *, optimize: int = -1) -> CodeType:
     """The program's source, ticking."""
     tree = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True, optimize=optimize)
-    return compile(_Ticker().visit(tree), path, "exec", dont_inherit=True, optimize=optimize)
+    return compile(_Rewriter().visit(tree), path, "exec", dont_inherit=True, optimize=optimize)
 
 
 def _source_to_code(self: Any, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:
-    return compile_program(data, path, optimize=_optimize)
+    return compiled(data, path, optimize=_optimize)
 
 
 def install() -> None:
     setattr(builtins, NAME, passage.tick)
+    setattr(builtins, hashing.NAME, hashing.class_defined)
     sys.implementation.cache_tag = f"{sys.implementation.cache_tag}-{TAG}"
     importlib.machinery.SourceFileLoader.source_to_code = _source_to_code  # type: ignore[method-assign]

@@ -178,7 +178,8 @@ class Connections:
             for connection in self.by_fd.values()
         )
         quiet = originals.monotonic_ns() - self.last_activity_ns > QUIET_NS
-        return self.opened_count == len(self.conversations) and done and quiet and not self.waiting
+        served = 0 < self.opened_count == len(self.conversations) and not self.waiting
+        return served and done and quiet
 
 
 class Thread:
@@ -222,7 +223,12 @@ class World:
         assert determinizer.drain() == [("start", 1, None)]
         try:
             main()
-        except LlftError as error:
+        except SystemExit:
+            self.end("program ended")
+        except BaseException as error:  # noqa: BLE001 (shown, and the run has failed)
+            import traceback
+
+            traceback.print_exc()
             fail(f"main thread: {error!r}")
         self.end("program ended")
 
@@ -327,7 +333,7 @@ def fail(text: str) -> NoReturn:
 
 
 def execute(words: list[str]) -> None:
-    from llft.interpose.ticking import compile_program
+    from llft.interpose.ticking import compiled
 
     module = ModuleType("__main__")
     module.__dict__.update(__builtins__=builtins, __file__=words[0])
@@ -335,7 +341,7 @@ def execute(words: list[str]) -> None:
     sys.argv = words
     sys.path[0] = os.path.dirname(os.path.abspath(words[0]))
     with open(words[0], "rb") as file:
-        code = compile_program(file.read(), words[0])
+        code = compiled(file.read(), words[0])
     try:
         exec(code, module.__dict__)
     finally:
