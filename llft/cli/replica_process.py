@@ -8,7 +8,7 @@ see, and only then the program runs, as `__main__`, when the group lets it.
 
 from __future__ import annotations
 
-import llft.originals  # noqa: F401  # isort: skip  (before everything else)
+import llft.originals  # isort: skip  (before everything else)
 
 import _signal as signal  # type: ignore[import-not-found]
 import builtins
@@ -57,7 +57,7 @@ def main() -> None:
 def start_anew(environment: dict[str, str]) -> NoReturn:
     """Exec keeps the process id and the parent; everything else of this life ends here."""
     command = [sys.executable, *sys.orig_argv[1:]]
-    os.execve(sys.executable, command, {**os.environ, **environment})
+    llft.originals.execve(sys.executable, command, {**os.environ, **environment})
 
 
 def _end_with_parent() -> None:
@@ -81,6 +81,7 @@ class Program:
         from llft.interpose.install import install
 
         install(process)
+        _look_for_packages()
         try:
             self._execute()
         except SystemExit as end:
@@ -129,6 +130,14 @@ class Program:
             __cached__=spec.cached,
         )
         exec(code, module.__dict__)
+
+
+def _look_for_packages() -> None:
+    """What the interpreter does at its start, and was told to leave (-S), because what packages hook in there
+    (`.pth` files) is of the program's world already."""
+    import site
+
+    site.main()
 
 
 def _join_threads() -> None:

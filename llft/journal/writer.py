@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 from types import TracebackType
 
+from llft import originals
 from llft.errors import MisuseError
 from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES, encode_record, file_header
 from llft.journal.record import Gap, Record, Stamp
@@ -64,7 +65,7 @@ class JournalWriter:
             raise MisuseError("journal-closed", "write before close", path=self.path)
         try:
             while self._buffer:
-                written_bytes = os.write(self._fd, self._buffer)
+                written_bytes = originals.write(self._fd, self._buffer)
                 del self._buffer[:written_bytes]
         except OSError as error:
             self.last_error = error
@@ -81,7 +82,7 @@ class JournalWriter:
                 self._append_gap()
                 complete = self.flush()
         finally:
-            os.close(self._fd)
+            originals.close(self._fd)
             self._fd = -1
         if not complete and self.last_error is not None:
             raise self.last_error

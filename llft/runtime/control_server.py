@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import _socket
 import json
-import posix
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -117,4 +116,4 @@ def _raised(socket: originals.Socket) -> originals.Socket:
 
 def _unlink(path: str) -> None:
     with suppress(FileNotFoundError):
-        posix.unlink(path)
+        originals.unlink(path)

@@ -12,6 +12,8 @@ import sys
 from hashlib import blake2b
 from typing import Any
 
+from llft import originals
+
 FILES_MAX = 5000
 DIFFERENCES_SHOWN = 8
 
@@ -19,7 +21,7 @@ Fingerprint = dict[str, dict[str, str]]
 
 
 def take(program: list[str], options: dict[str, Any]) -> Fingerprint:
-    """`program` is the command line after the interpreter. To be called before `sys.path` is changed."""
+    """`program` is the command line after the interpreter."""
     return {
         "interpreter": {
             "python": sys.version.split()[0],
@@ -46,12 +48,22 @@ def differences(group: Fingerprint, mine: Fingerprint) -> list[str]:
 
 def _packages() -> dict[str, str]:
     found: dict[str, str] = {}
-    for directory in sys.path:
+    for directory in [*sys.path, *_site_directories()]:
         for entry in _entries(directory or "."):
             if entry.endswith((".dist-info", ".egg-info")):
                 name, _, number = entry.rpartition(".")[0].partition("-")
                 found[name.lower()] = number
     return found
+
+
+def _site_directories() -> list[str]:
+    """Where packages are installed. The interpreter was started without `site`, and has not looked there."""
+    import site
+
+    prefix = sys.executable.rpartition("/")[0].rpartition("/")[0]
+    if "pyvenv.cfg" in _entries(prefix):
+        return site.getsitepackages([prefix])
+    return site.getsitepackages()
 
 
 def _files(program: list[str]) -> dict[str, str]:
@@ -73,14 +85,14 @@ def _files(program: list[str]) -> dict[str, str]:
 
 def _entries(directory: str) -> list[str]:
     try:
-        return sorted(posix.listdir(directory))
+        return sorted(originals.listdir(directory))
     except OSError:
         return []
 
 
 def _is_package(path: str) -> bool:
     try:
-        return not path.rpartition("/")[2].startswith(".") and "__init__.py" in posix.listdir(path)
+        return not path.rpartition("/")[2].startswith(".") and "__init__.py" in originals.listdir(path)
     except OSError:
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import posix
 import select
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ FIRST_FD = 600
 class Poller:
     def __init__(self) -> None:
         self._epoll = originals.epoll()
-        low = posix.eventfd(0, posix.EFD_NONBLOCK | posix.EFD_CLOEXEC)
+        low = originals.eventfd(0, posix.EFD_NONBLOCK | posix.EFD_CLOEXEC)
         self._wake_fd = raise_fd(low)
         self._watched: dict[int, None] = {}
         self._epoll.register(self._wake_fd, select.EPOLLIN)
@@ -44,17 +45,15 @@ class Poller:
         return bool(ready)
 
     def wake(self) -> None:
-        posix.eventfd_write(self._wake_fd, 1)
+        originals.eventfd_write(self._wake_fd, 1)
 
     def _drain_wakes(self) -> None:
         with suppress(BlockingIOError):  # another thread did
-            posix.eventfd_read(self._wake_fd)
+            originals.eventfd_read(self._wake_fd)
 
 
 def raise_fd(fd: int) -> int:
     """Move a descriptor of ours to a high number, closed on exec."""
-    import fcntl
-
-    high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
+    high = originals.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
     originals.close(fd)
     return high

@@ -9,7 +9,6 @@ runs in the program's own interpreter before anything is patched, and after that
 from __future__ import annotations
 
 import json
-import posix
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -152,14 +151,28 @@ class ReplicaProcess:
         source = BirthId(*wanted["birth"])
         self._refuse_if_different(wanted["fingerprint"])
         try:
-            data = fetch_log(self.liveness.peer(source), wanted["length"], timeout_s=FETCH_TIMEOUT_S)
-            if crc32(data) != wanted["digest"]:
-                raise PeerError("birth_log_digest_differs", "fetch it again", source=str(source))
+            data = self._fetch_from(source, wanted)
             self.say(f"replaying {len(data)} bytes of the program's past")
             done(data)
         except (OSError, PeerError) as error:
             with self.driver.lock:
                 self.reborn(f"no birth log: {error}")
+
+    def _fetch_from(self, source: BirthId, wanted: dict[str, Any]) -> bytes:
+        """From whoever took the checkpoint, or, should it be gone, from another member: under the token
+        all members have the same log."""
+        candidates = [source, *(peer.birth_id for peer in self.transport.peers() if peer.birth_id != source)]
+        failure: OSError | PeerError = PeerError("birth_log_nowhere", "nobody serves it")
+        for candidate in candidates:
+            try:
+                data = fetch_log(self.liveness.peer(candidate), wanted["length"], timeout_s=FETCH_TIMEOUT_S)
+            except (OSError, PeerError) as error:
+                failure = error
+                continue
+            if crc32(data) == wanted["digest"]:
+                return data
+            failure = PeerError("birth_log_digest_differs", "fetch it again", source=str(candidate))
+        raise failure
 
     def _refuse_if_different(self, group: Fingerprint) -> None:
         different = fingerprint.differences(group, self._fingerprint)
@@ -173,7 +186,7 @@ class ReplicaProcess:
         self.say("make them alike, then start it again")
         with self.driver.lock:
             self._close()
-            posix._exit(DIFFERENT_STATUS)
+            originals.exit_now(DIFFERENT_STATUS)
 
     def reborn(self, reason: str) -> NoReturn:
         """A new process life, with a new birth id: a fresh interpreter in the same process."""
@@ -184,12 +197,12 @@ class ReplicaProcess:
     def stopped(self, reason: str) -> NoReturn:
         self.say(f"leaves: {reason}")
         self._close()
-        posix._exit(0)
+        originals.exit_now(0)
 
     def died(self, reason: str) -> NoReturn:
         self.say(f"dies: {reason}")
         self._close()
-        posix._exit(DIED_STATUS)
+        originals.exit_now(DIED_STATUS)
 
     def _close(self) -> None:
         try:
@@ -212,7 +225,7 @@ class ReplicaProcess:
         with self.driver.lock:
             self.say(f"the program ended with status {status}")
             self._close()
-            posix._exit(status)
+            originals.exit_now(status)
 
     def _keep_house(self) -> None:
         self._watch_descriptors()

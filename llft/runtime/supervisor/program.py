@@ -40,8 +40,9 @@ class Program:
     """What it runs: a file or `-m` and a module, then the program's arguments."""
 
     def command(self, module: str) -> list[str]:
-        """The command that runs one of our modules in this interpreter."""
-        return [self.interpreter, *self.flags, "-m", module]
+        """The command that runs one of our modules in this interpreter. Without `site`: what packages hook
+        into the interpreter's start is to be interposed like the rest of the program."""
+        return [self.interpreter, *self.flags, "-S", "-m", module]
 
 
 def resolve(command: Sequence[str]) -> Program:
