@@ -35,12 +35,10 @@ def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str
     failure = ""
     try:
         with trial:
-            try:
-                _kill_again_and_again(trial, started_s)
-            finally:
-                counts = trial.stop()
+            failure = _kill_again_and_again(trial, started_s)
+            counts = trial.stop()
     except TrialFailure as error:
-        failure = str(error)
+        failure = failure or str(error)
     suspicions = 0
     if trial.directory.journal.exists():
         until_ns = trial.stopped_ns or time.monotonic_ns()
@@ -54,9 +52,14 @@ def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str
     return verdict, str(trial.directory.path)
 
 
-def _kill_again_and_again(trial: Trial, started_s: float) -> None:
+def _kill_again_and_again(trial: Trial, started_s: float) -> str:
+    """Why it had to stop early; empty if it had not. The clients are asked for their counts in any case."""
     seconds = trial.options.seconds
     for _ in range(trial.options.kills):
         if seconds is not None and time.monotonic() - started_s > seconds:
-            return
-        trial.kill_primary()
+            break
+        try:
+            trial.kill_primary()
+        except TrialFailure as error:
+            return str(error)
+    return ""

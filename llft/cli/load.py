@@ -168,6 +168,17 @@ def _connect(port: int) -> socket.socket:
     return connection
 
 
+def _ask_total(port: int) -> int:
+    """How many requests the server knows of."""
+    with _connect(port) as connection, connection.makefile("r") as replies:
+        connection.settimeout(CONNECT_PATIENCE_S)
+        connection.sendall(b"TOTAL\n")
+        words = replies.readline().split()
+    if len(words) != 3:
+        raise ValueError(f"reply {words}")
+    return int(words[1])
+
+
 class Load:
     """The loop."""
 
@@ -259,11 +270,12 @@ class Load:
         self._audit(unanswered)
 
     def _audit(self, unanswered: int) -> None:
-        with _connect(self._port) as connection:
-            connection.settimeout(CONNECT_PATIENCE_S)
-            connection.sendall(b"TOTAL\n")
-            words = connection.makefile("r").readline().split()
-        done = int(words[1])
+        try:
+            done = _ask_total(self._port)
+        except (OSError, ValueError) as error:
+            self.verdict.broken += 1
+            self.verdict.complain(f"the server cannot be asked for its total: {error}")
+            return
         if done > self.verdict.requests:
             self.verdict.duplicated += done - self.verdict.requests
             self.verdict.complain(f"the server did {done} requests, {self.verdict.requests} were sent")

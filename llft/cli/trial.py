@@ -31,7 +31,7 @@ from typing import Any
 
 from llft.cli.kill import send_signal
 from llft.cli.survey import Group, Member, all_joined, primary_of, require_primary, survey
-from llft.errors import LlftError, PeerError
+from llft.errors import LlftError, MisuseError, PeerError
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.slot import ending_with
 
@@ -92,7 +92,7 @@ class Trial:
             self._start_group()
             self._start_load()
         except BaseException:
-            self._end_processes()
+            self.__exit__(None, None, None)
             raise
         return self
 
@@ -161,11 +161,14 @@ class Trial:
     def kill_primary(self) -> Failover:
         """One kill, the fail-over, and the rejoin."""
         time.sleep(random.uniform(*CALM_S))
-        group = survey(self.directory)
+        group = self._until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
         victim = require_primary(group)
         failover = Failover(time.monotonic_ns(), victim["birth"])
         self.failovers.append(failover)
-        send_signal(victim["pid"], self.options.signal, parent=group["supervisor_pid"])
+        try:
+            send_signal(victim["pid"], self.options.signal, parent=group["supervisor_pid"])
+        except MisuseError:
+            raise TrialFailure("primary-died-by-itself", "see its log", who=victim["name"]) from None
         name = signal.Signals(self.options.signal).name
         self._tell(f"{name} to {victim['name']}, the primary (pid {victim['pid']})")
         self._await_replies(failover, None)
@@ -193,7 +196,7 @@ class Trial:
             primary = primary_of(group)
             return primary is not None and primary["birth"] != victim["birth"]
 
-        return require_primary(self._until("fail over", FAILOVER_PATIENCE_S, replaced))
+        return require_primary(self._until("fail-over", FAILOVER_PATIENCE_S, replaced))
 
     def _await_replies(self, failover: Failover, view_ns: int | None) -> dict[str, Any]:
         """Until every client has its reply; nothing else is asked meanwhile, so that nothing disturbs."""
@@ -234,9 +237,7 @@ class Trial:
                 if holds(group):
                     return group
             time.sleep(POLL_INTERVAL_S)
-        raise TrialFailure(
-            f"did-not-{what.replace(' ', '-')}", f"it said:\n{self.output_tail()}", seconds=patience_s
-        )
+        raise TrialFailure(f"did-not-{what}", f"it said:\n{self.output_tail()}", seconds=patience_s)
 
     def output_tail(self) -> str:
         """The end of what `llft run` said."""

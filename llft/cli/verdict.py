@@ -75,6 +75,10 @@ def verdict_lines(verdict: dict[str, Any]) -> list[str]:
     ]
     if gap["p50"] is not None:
         lines.append(f"fail-over as clients saw it: p50 {gap['p50']:.1f} ms, p99 {gap['p99']:.1f} ms")
+    stages = {name: verdict["stages_ms"][name]["p50"] for name in STAGES}
+    told = [f"{name.replace('_', ' ')} {value:.1f}" for name, value in stages.items() if value is not None]
+    if told:
+        lines.append(f"its stages, p50 in ms: {', '.join(told)}")
     if verdict["failure"]:
         lines.append(f"FAILED: {verdict['failure']}")
     elif not verdict["passed"]:
