@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from llft.core.determinizer.operations import Result
-from llft.identifiers import BirthId, GroupId, ThreadId
+from llft.identifiers import NO_VIEW, BirthId, GroupId, ThreadId, ViewId
 from llft.journal.record import Record
 
 
@@ -57,6 +57,8 @@ class ResetApplication(NamedTuple):
     """Forget the application: this replica rejoins its group as a new process would."""
 
     new_birth_wanted: bool = True
+    withdrawn: ViewId = NO_VIEW
+    """A view that it had proposed and not concluded; its new birth says so (`Started`)."""
 
 
 class WriteRecord(NamedTuple):

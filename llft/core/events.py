@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from llft.core.determinizer.operations import Operation
-from llft.identifiers import NO_BIRTH, BirthId, ThreadId
+from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ThreadId, ViewId
 
 
 class Started(NamedTuple):
@@ -17,6 +17,8 @@ class Started(NamedTuple):
     may_found: bool = True
     former: BirthId = NO_BIRTH
     """Who this process was before it reset."""
+    withdrawn: ViewId = NO_VIEW
+    """Of its ResetApplication."""
 
 
 class MessageReceived(NamedTuple):

@@ -132,6 +132,7 @@ class Inbox:
         return self.reassembly.add(key, header.fragment_index, header.fragment_count, message.payload)
 
     def _on_propose_backup(self, header: Header, body: Any) -> None:
+        self.replica.primary_change.on_withdrawn(body.withdrawn)
         if self.standing.role == JOINING:
             self.replica.joining.on_other_joiner(body)
         elif self.standing.role == PRIMARY:

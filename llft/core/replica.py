@@ -41,7 +41,7 @@ from llft.core.messaging.retention import Retention
 from llft.core.outbox import Outbox
 from llft.core.reticence import Reticence
 from llft.core.semi_passive import SemiPassive
-from llft.core.standing import BACKUP, LEFT, PRIMARY, RECOVERING, Standing
+from llft.core.standing import BACKUP, LEFT, PRIMARY, PROPOSING, RECOVERING, Standing
 from llft.core.state_transfer import StateTransfer
 from llft.core.timers import Timers
 from llft.core.view_change import ViewChange
@@ -359,7 +359,7 @@ class Replica:
         if event.alone:
             self.joining.become_first_member()
         else:
-            self.joining.start(may_found=event.may_found, former=event.former)
+            self.joining.start(may_found=event.may_found, former=event.former, withdrawn=event.withdrawn)
 
     def become_first_member(self) -> None:
         """Backup change, line 11."""
@@ -425,12 +425,11 @@ class Replica:
         """The paper regards a process that recovers as a new one, with a new birth id."""
         if self.standing.role == LEFT:
             return
+        withdrawn = self.standing.view if self.standing.role == PROPOSING else NO_VIEW
         self.standing.role = LEFT
         self.outbox.record(RoleChanged, LEFT, reason)
-        if self.reticence.leaving_since_ns:
-            self.outbox.effects.append(Stop(reason))
-        else:
-            self.outbox.effects.append(ResetApplication())
+        leaving = self.reticence.leaving_since_ns
+        self.outbox.effects.append(Stop(reason) if leaving else ResetApplication(withdrawn=withdrawn))
 
     def view_adopted(self) -> None:
         """A new primary was acknowledged: its order information counts from now on, no other."""

@@ -105,7 +105,7 @@ class Process:
         self._inbox: deque[events.Event] = deque()
         self._later: list[effects.Effect] = []
         self._wake_at_ns = NEVER
-        self._reborn = False
+        self._reborn: effects.ResetApplication | None = None
         self._stopping = False
         self.birth_id: BirthId
         self.core: Core
@@ -176,11 +176,11 @@ class Process:
                 self._perform(todo)
             if self._reborn:
                 # The receive buffer is the process's, not the core's: it is kept.
-                self._reborn = False
+                withdrawn, self._reborn = self._reborn.withdrawn, None
                 self._wake_at_ns = NEVER
                 former = self.birth_id
                 self.birth_id, self.core = self.cluster.new_core(self)
-                self.step(events.Started(may_found=False, former=former))
+                self.step(events.Started(may_found=False, former=former, withdrawn=withdrawn))
             elif self._stopping:
                 self.cluster.on_stopped(self)
             else:
@@ -264,7 +264,7 @@ class Process:
 
     def _reset(self, effect: effects.ResetApplication) -> None:
         self.application.forget()
-        self._reborn = effect.new_birth_wanted
+        self._reborn = effect if effect.new_birth_wanted else None
 
     def _stop(self, effect: effects.Stop) -> None:
         self._stopping = True

@@ -240,7 +240,7 @@ _FIELDS: Final[dict[type[Body], tuple[tuple[str, Coder], ...]]] = {
         ("last_sent", U64),
         ("held", HELD),
     ),
-    ProposeBackupBody: (("sender", BIRTH), ("former", BIRTH), ("fingerprint", BYTES)),
+    ProposeBackupBody: (("sender", BIRTH), ("former", BIRTH), ("withdrawn", VIEW), ("fingerprint", BYTES)),
     MembershipBody: (
         ("subject", BIRTH),
         ("change_num", U64),

@@ -202,10 +202,12 @@ class NewPrimaryViewAckBody:
 @dataclass(frozen=True, slots=True)
 class ProposeBackupBody:
     """A process wants to join. A fingerprint of its program is compared by the primary. `former` is the
-    identity that the same process had before it reset, if it had one: nobody waits for that."""
+    identity that the same process had before it reset, if it had one: nobody waits for that. `withdrawn` is
+    the view that it had proposed then, if that was not concluded: nobody is bound by it."""
 
     sender: BirthId
     former: BirthId = NO_BIRTH
+    withdrawn: ViewId = NO_VIEW
     fingerprint: bytes = b""
 
 

@@ -30,7 +30,7 @@ from llft.config import GroupConfig
 from llft.core import effects, events
 from llft.core.determinizer.operations import Accept, Connect, Operation
 from llft.core.replica import Replica
-from llft.identifiers import BirthId
+from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.instant import MS, NEVER, SECOND, US
 from llft.journal.record import ConnectionEnded, Diverged, Record, RoleChanged, Superseded, Suspected
 from llft.wire.codec import decode, decode_body
@@ -144,6 +144,7 @@ class Playbook:
         self.sides: list[tuple[str, ...]] = []
         self.asked_count = 0
         self._names: dict[BirthId, str] = {}
+        self._former: dict[str, tuple[BirthId, ViewId]] = {}
         self._answered: Counter[int] = Counter()
         self._mark = 0
         self.record_count_at_mark = 0
@@ -198,7 +199,8 @@ class Playbook:
         self.cores[name] = core
         self.applications[name] = Application()
         self.scripts.setdefault(group, [])
-        self.step(name, events.Started(alone=alone))
+        former, withdrawn = self._former.pop(name, (NO_BIRTH, NO_VIEW))
+        self.step(name, events.Started(alone=alone, former=former, withdrawn=withdrawn))
         return core
 
     def crash(self, name: str) -> None:
@@ -232,7 +234,10 @@ class Playbook:
                 self.records.append((name, record))
             case effects.CaptureState():
                 self.step(name, events.StateCaptured(self.applications[name].capture()))
-            case effects.ResetApplication() | effects.Stop():
+            case effects.ResetApplication(withdrawn=withdrawn):
+                self._former[name] = (self.cores[name].standing.birth_id, withdrawn)
+                self.crash(name)
+            case effects.Stop():
                 self.crash(name)
             case effects.StartApplication():
                 self.applications[name].running = True

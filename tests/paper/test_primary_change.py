@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llft.config import Timeouts
+from llft.config import PartitionPolicy, Timeouts
 from llft.core.determinizer.operations import RESET, ReadClock, Receive, Send
 from llft.core.events import MessageReceived, SwitchRequested
 from llft.journal.record import ConnectionEnded, Delivered, RoleChanged, Suspected, ViewInstalled
@@ -14,6 +14,7 @@ from tests.paper.playbook import Playbook, Rule, connected
 REQUEST, REPLY, NACK = MessageType.REQUEST, MessageType.REPLY, MessageType.NACK
 KEEP_ALIVE, HEARTBEAT = MessageType.KEEP_ALIVE, MessageType.HEARTBEAT
 PROPOSE, PROPOSE_ACK = MessageType.PROPOSE_PRIMARY, MessageType.PROPOSE_PRIMARY_ACK
+PROPOSE_BACKUP = MessageType.PROPOSE_BACKUP
 NEW_VIEW, NEW_VIEW_ACK = MessageType.NEW_PRIMARY_VIEW, MessageType.NEW_PRIMARY_VIEW_ACK
 
 MAX_COUNT = 6
@@ -44,6 +45,29 @@ class TestElection:
             assert play.sent(PROPOSE, "s3") == [], "a higher rank waits longer"
             assert roles(play) == {"s2": "proposing", "s3": "backup"}
             play.drop()
+
+    def test_who_acknowledged_a_proposal_that_is_withdrawn_follows_the_old_primary_again(self) -> None:
+        with Playbook(partition=PartitionPolicy.MAJORITY) as play:
+            connected(play, servers=4)
+            play.mark()
+            old_view = play["s1"].view
+            play.partition(("s1", "s3", "c1"), ("s2", "s4"))
+            play.until(lambda: play["s4"].view != old_view)
+            proposed = play["s4"].view
+            play.until(lambda: play.members("s1") == ["s1", "s3", "s4"])
+            assert (roles(play)["s2"], suspects(play, "s2")) == ("proposing", ["s1"]), (
+                "two of four cannot win"
+            )
+            play.heal()
+            play.until(lambda: "s2" not in play.group("s"))
+            assert play.left("s2") == "removed by the majority"
+            play.join("s2")
+            assert play.sent(PROPOSE_BACKUP, "s2")[-1].body.withdrawn == proposed
+            play.until(lambda: play["s4"].view == old_view)
+            play.until(lambda: play["s2"].has_state)
+            play.run(60)
+            assert play.members("s1") == play.members("s2") == play.members("s4") == ["s1", "s3", "s4", "s2"]
+            assert suspects(play, "s1") == ["s2"]
 
     def test_line_3_no_who_has_acknowledged_a_proposal_does_not_propose(self) -> None:
         with Playbook() as play:

@@ -99,7 +99,7 @@ BODIES: dict[MessageType, SearchStrategy[object]] = {
     MessageType.NEW_PRIMARY_VIEW_ACK: st.builds(
         NewPrimaryViewAckBody, views, st.booleans(), views, u64, u64, _ranges
     ),
-    MessageType.PROPOSE_BACKUP: st.builds(ProposeBackupBody, births, births, st.binary(max_size=40)),
+    MessageType.PROPOSE_BACKUP: st.builds(ProposeBackupBody, births, births, views, st.binary(max_size=40)),
     MessageType.ACCEPT_BACKUP: st.builds(MembershipBody, births, u64, u32, memberships, memberships),
     MessageType.REMOVE_BACKUP: st.builds(MembershipBody, births, u64, u32, memberships, memberships),
     MessageType.STATE: st.builds(StateBody, births, u64, u64, st.binary(max_size=200)),

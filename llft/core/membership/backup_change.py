@@ -13,7 +13,7 @@ from llft.core.membership.port import MembershipPort
 from llft.core.membership.transitions import check_transition
 from llft.core.outbox import Outbox
 from llft.core.standing import BACKUP, JOINING, PRIMARY, Standing
-from llft.identifiers import NO_BIRTH, BirthId, Member
+from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, Member, ViewId
 from llft.instant import NEVER
 from llft.journal.record import MembershipChanged, RoleChanged
 from llft.wire.messages import (
@@ -37,17 +37,18 @@ class Joining:
         self.retransmission_count = 0
         self.may_found = True
         self.former = NO_BIRTH
+        self.withdrawn: ViewId = NO_VIEW
         self.deferrals = 0
 
-    def start(self, *, may_found: bool, former: BirthId = NO_BIRTH) -> None:
+    def start(self, *, may_found: bool, former: BirthId, withdrawn: ViewId) -> None:
         """Lines 1-9. Logging has started with the process itself: what arrives is kept."""
-        self.former = former
+        self.former, self.withdrawn = former, withdrawn
         self.may_found = may_found
         self.retransmission_count = 0
         self._propose()
 
     def _propose(self) -> None:
-        body = ProposeBackupBody(self.standing.birth_id, self.former)
+        body = ProposeBackupBody(self.standing.birth_id, self.former, self.withdrawn)
         self.port.send_local(MessageType.PROPOSE_BACKUP, body)
         self.retransmit_ns = self.outbox.now_ns + self.timeouts.join_interval_ns
 

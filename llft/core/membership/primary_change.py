@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from llft.config import PartitionPolicy
 from llft.core.membership.fault_detector import FaultDetector
+from llft.core.membership.footing import Footings
 from llft.core.membership.port import MembershipPort
 from llft.core.membership.transitions import check_transition
 from llft.core.outbox import Outbox
@@ -39,6 +40,7 @@ class PrimaryChange:
         self.port = port
         self.outbox = outbox
         self.timeouts = standing.config.timeouts
+        self.footings = Footings(standing)
         self.old_view: ViewId = standing.view
         self.old_membership: tuple[Member, ...] = ()
         self.acked: dict[BirthId, MembershipAckBody] = {}
@@ -176,7 +178,7 @@ class PrimaryChange:
     def on_propose_primary(self, header: Header, body: ProposePrimaryBody) -> None:
         standing = self.standing
         proposed = header.source_view
-        if standing.role == JOINING:
+        if standing.role == JOINING or proposed in self.footings.withdrawn:
             return
         if proposed == standing.view and standing.role == BACKUP:
             self._acknowledge_again(body)
@@ -199,9 +201,24 @@ class PrimaryChange:
     def _accept_proposal(self, proposed: ViewId, body: ProposePrimaryBody) -> None:
         """Lines 21-24."""
         standing = self.standing
+        self.footings.keep()
         standing.view = proposed
         self.port.view_adopted()
         self._acknowledge_again(body)
+
+    def on_withdrawn(self, view: ViewId) -> None:
+        """Its proposer has reset before it was concluded: follow the view before it again."""
+        footing = self.footings.withdraw(view)
+        if footing is None:
+            return
+        standing, now_ns = self.standing, self.outbox.now_ns
+        standing.view = footing.view
+        self.port.view_adopted()
+        standing.view_start = footing.view_start
+        standing.change_num, standing.membership = footing.change_num, footing.membership
+        self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
+        self.detector.watch([member.birth_id for member in standing.membership], now_ns)
+        self.detector.restart(footing.view.birth_id, now_ns)
 
     def _acknowledge_again(self, body: ProposePrimaryBody) -> None:
         standing = self.standing
