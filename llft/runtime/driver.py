@@ -28,7 +28,7 @@ from llft.config import ThreadMode
 from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result, Spawn
 from llft.core.replica import Replica
-from llft.identifiers import BirthId
+from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import MS
 from llft.journal.record import Record
 from llft.runtime.application import ENDED, Application, ApplicationThread
@@ -59,7 +59,7 @@ class World(Protocol):
         """Get the birth log that a checkpoint names, in a thread of its own."""
 
     def fingerprint(self) -> Fingerprint: ...
-    def reborn(self, reason: str) -> NoReturn: ...
+    def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn: ...
     def stopped(self, reason: str) -> NoReturn: ...
     def died(self, reason: str) -> NoReturn: ...
 
@@ -75,7 +75,6 @@ class Driver:
         self.application = Application(ordered=not self.token, start_thread=self._start_native_thread)
         self.application.wake_pump = poller.wake
         self.wake_pacemaker: Callable[[], None] = lambda: None
-        self.reset_reason = ""
         self._local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
         self._written = False
@@ -88,7 +87,7 @@ class Driver:
             effects.StartThread: lambda effect: self.application.start(effect.thread, str(effect.argument)),
             effects.CaptureState: self._capture,
             effects.RestoreState: self._restore,
-            effects.ResetApplication: lambda effect: world.reborn(self.reset_reason),
+            effects.ResetApplication: lambda effect: world.reborn("", effect.withdrawn),
             effects.Stop: lambda effect: world.stopped(effect.reason),
         }
 

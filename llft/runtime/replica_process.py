@@ -20,7 +20,7 @@ from llft.core import events
 from llft.core.replica import Replica
 from llft.core.standing import PRIMARY
 from llft.errors import PeerError
-from llft.identifiers import NO_BIRTH, BirthId
+from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
 from llft.runtime import fingerprint
@@ -101,7 +101,8 @@ class ReplicaProcess:
         started = events.Started(
             alone=specification.get("alone", False) and former is None,
             may_found=specification.get("may_found", True) and former is None,
-            former=BirthId(*former) if former else NO_BIRTH,
+            former=BirthId(*former[0]) if former else NO_BIRTH,
+            withdrawn=ViewId(former[1], former[2], BirthId(*former[3])) if former else NO_VIEW,
         )
         self._watch_descriptors()
         self.driver.happen(started)
@@ -188,11 +189,17 @@ class ReplicaProcess:
             self._close()
             originals.exit_now(DIFFERENT_STATUS)
 
-    def reborn(self, reason: str) -> NoReturn:
+    def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn:
         """A new process life, with a new birth id: a fresh interpreter in the same process."""
         self.say(f"starts anew: {reason or self.timeline.last_reason}")
         self._close()
-        self._on_exec({FORMER: json.dumps(list(self.birth_id))})
+        former = [
+            list(self.birth_id),
+            withdrawn.precedence,
+            withdrawn.primary_view_num,
+            list(withdrawn.birth_id),
+        ]
+        self._on_exec({FORMER: json.dumps(former)})
 
     def stopped(self, reason: str) -> NoReturn:
         self.say(f"leaves: {reason}")
