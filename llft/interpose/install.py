@@ -2,10 +2,10 @@
 
 Order matters. The C modules come first: all of the standard library above them then follows by itself, if
 it is imported later. What was imported before (our own core's imports: functools, reprlib, os, ...) has
-copies of genuine functions; they are rebound. Then come the few modules of Python code that decide
-something at import. Last, the hooks for what the program will import. It all happens in the program's main
-thread, which the port must know as thread 1, for the seeds and the identity that are drawn here are ordered
-like everything else.
+copies of genuine functions; they are rebound. Then come the hooks for what the program will import, and the
+few modules of Python code that decide something at import. It all happens in the program's main thread, which
+the port must know as thread 1, for the seeds and the identity that are drawn here are ordered like everything
+else.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ def install(port: Port) -> None:
     clocks.replace_datetime()
     identity.remember()
     collecting.begin()
-    _prepare_python_modules()
     refusals.install(
         {
             "_ssl": _refuse_tls,
@@ -102,6 +101,7 @@ def install(port: Port) -> None:
         }
     )
     ticking.install()
+    _prepare_python_modules()
 
 
 def _check(port: Port) -> None:

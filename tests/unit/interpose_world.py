@@ -284,7 +284,10 @@ class World:
         self.local.thread = thread
         function()
         self.local.thread = None
-        self.determinizer.thread_ended(thread.number)
+        try:
+            self.determinizer.thread_ended(thread.number)
+        except LlftError as error:
+            fail(f"at the end of thread {thread.number}: {error}")
         del self.threads[thread.number]
         self.go_on(None)
 

@@ -15,7 +15,7 @@ async def serve(reader, writer):
     while True:
         try:
             line = await asyncio.wait_for(reader.readline(), 0.02)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             writer.write(b"slow client\n")
             continue
         if not line:

@@ -30,7 +30,7 @@ def facts():
         random.Random().randrange(10**9),
         secrets.token_hex(4),
         datetime.datetime.now().isoformat(),
-        datetime.datetime.now(datetime.timezone.utc).isoformat(),
+        datetime.datetime.now(datetime.UTC).isoformat(),
         datetime.datetime.utcnow(),
         datetime.date.today(),
         time.time(),
@@ -61,8 +61,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format, *args):
-        print(format % args)
+    def log_message(self, text, *args):
+        print(text % args)
 
 
 if __name__ == "__main__":

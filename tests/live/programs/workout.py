@@ -1,4 +1,4 @@
-"""Every tool of `threading` and `queue`, signals, spinning, and connections to others; prints what it sees."""
+"""Every tool of `threading` and `queue`, signals, spinning, connections to others; prints what it sees."""
 
 import concurrent.futures
 import os
@@ -139,13 +139,17 @@ def connections():
 
 
 def refusals():
-    for call in (os.fork, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM), lambda: os.system("true")):
+    for call in (
+        os.fork,
+        lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+        lambda: os.system("true"),
+    ):
         try:
             call()
         except OSError as error:
             note("refused", type(error).__name__, error)
     try:
-        import uvloop
+        import uvloop  # noqa: F401
     except ImportError as error:
         note(type(error).__name__)
 
