@@ -207,6 +207,8 @@ def test_a_group_without_members_begins_anew(start: Start) -> None:
     group = run.until(all_members(3))
     for member in group["members"]:
         os.kill(member["pid"], signal.SIGKILL)
+    down = run.until(lambda found: any(member["pid"] is None for member in found["members"]))
+    assert all(member["role"] == "down" for member in down["members"] if member["pid"] is None)
     again = run.until(lambda found: all_members(3)(found) and not set(pids_of(found)) & set(pids_of(group)))
     assert "its state is lost: the group begins anew" in run.text()
     assert again["gateways"][0]["lives"] == 2
@@ -221,6 +223,19 @@ def test_a_stopped_sole_member_is_no_reason_to_begin_anew(start: Start) -> None:
     os.kill(member["pid"], signal.SIGCONT)
     group = run.until(lambda found: bool(found["members"][0]["answers"]))
     assert (group["members"][0]["pid"], group["members"][0]["lives"]) == (member["pid"], 1)
+
+
+def test_a_replica_that_was_not_heard_may_have_the_state(start: Start) -> None:
+    run = start("serve", replicas=2)
+    first, second = run.until(all_members(2))["members"]
+    os.kill(second["pid"], signal.SIGKILL)
+    fresh = run.until(lambda found: found["members"][1]["pid"] not in (None, second["pid"]))["members"][1]
+    os.kill(fresh["pid"], signal.SIGSTOP)
+    os.kill(first["pid"], signal.SIGKILL)
+    time.sleep(3.0)
+    assert "begins anew" not in run.text()
+    os.kill(fresh["pid"], signal.SIGCONT)
+    run.until(all_members(2))
 
 
 def test_a_program_that_cannot_start_is_given_up_with_its_last_words(start: Start) -> None:

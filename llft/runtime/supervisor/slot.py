@@ -97,7 +97,7 @@ class Slot:
     @property
     def is_member(self) -> bool:
         """Whether it said, in its present life, that it has the group's state."""
-        return self.process is not None and self.role in MEMBER_ROLES
+        return self.role in MEMBER_ROLES
 
     def start(self, command: Sequence[str], environment: dict[str, str]) -> None:
         """A new process in this place; its output is added to the log."""
@@ -118,6 +118,7 @@ class Slot:
         status: int = self.process.returncode
         os.close(self.pidfd)
         self.process, self.pidfd = None, -1
+        self.status, self.status_at_s = None, 0.0
         self.end_inquiry()
         self.socket.unlink(missing_ok=True)
         return status

@@ -2,9 +2,8 @@
 
 One thread and one poll. Laws:
 
-1. Nothing survives: however `run` is left, all children are ended and reaped (SIGTERM, a second, SIGKILL),
-   sockets and pid file are gone. If this process is killed outright its children get a signal from the
-   kernel.
+1. Nothing survives: however `run` is left, all children are ended and reaped, sockets and pid file are gone.
+   If this process is killed outright its children get a signal from the kernel.
 2. Nobody holds it up: every question to a child is non-blocking and bounded.
 3. One founder: a group is founded by one replica, and again only when no process that could have its state
    is alive: then all its processes, gateway included, are ended and it begins anew, told loudly. Where
@@ -34,17 +33,17 @@ EAGER_INTERVAL_S = 0.05
 CALM_INTERVAL_S = 0.2
 ANSWER_PATIENCE_S = 1.0
 STATELESS_PATIENCE_S = 1.0
+UNHEARD_PATIENCE_S = 10.0
+"""For one that has not answered since: it may have got the state in the meantime."""
 LEAVE_PATIENCE_S = 5.0
 QUICK_GROUP_DEATH_S = 15.0
 """A group that lost all its members so soon, several times, would do so for ever."""
 
 
 class Observer(Protocol):
-    """Whoever watches: a panel, or lines on standard output."""
+    """Whoever watches: a panel, or lines on standard output. `told`: something happened."""
 
-    def told(self, text: str) -> None:
-        """Something happened."""
-
+    def told(self, text: str) -> None: ...
     def seen(self, group: dict[str, Any]) -> None:
         """The state of the group, several times a second."""
 
@@ -243,8 +242,11 @@ class Supervisor:
         founding = [slot for slot in alive if slot.founds and slot.status is None]
         if founding or any(slot.is_member for slot in alive):
             self._hope_s = now_s
-        elif self._founder is None and (not alive or now_s - self._hope_s > STATELESS_PATIENCE_S):
-            self._begin_anew(now_s)
+        elif self._founder is None:
+            unheard = any(slot.status_at_s <= self._hope_s for slot in alive)
+            patience_s = UNHEARD_PATIENCE_S if unheard else STATELESS_PATIENCE_S
+            if not alive or now_s - self._hope_s > patience_s:
+                self._begin_anew(now_s)
 
     def _begin_anew(self, now_s: float) -> None:
         self._observer.told("every member of the group is dead, its state is lost: the group begins anew")
