@@ -23,12 +23,13 @@ from llft.identifiers import BirthId
 from llft.instant import MS, SECOND
 from llft.runtime.handshake import ClientHandshake, Purpose, ServerHandshake
 from llft.runtime.liveness import Liveness, LogSource, fetch_log
+from llft.runtime.log_service import Frames
 from llft.runtime.poller import FIRST_FD
 from llft.runtime.service_connection import FAREWELL
 from llft.runtime.service_port import MOST_STRANGERS
 from llft.runtime.settings import Settings, TransportSettings
 from llft.runtime.transport import Peer
-from llft.runtime.transport.keys import KeyRing
+from llft.runtime.transport.keys import MAC_BYTES, KeyRing
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = 77
@@ -360,28 +361,43 @@ def test_a_client_that_gives_up_after_its_proof_says_farewell(join: Join) -> Non
         assert server.recv(10) == b""
 
 
+def convince(member: Member, client: socket.socket, birth_id: BirthId) -> None:
+    """The handshake of a process with this birth id; its last message is left unread."""
+    handshake = ClientHandshake(
+        KeyRing(), GROUP, birth_id, bytes(16), server_birth_id=member.birth_id, purpose=Purpose.LIVENESS
+    )
+    client.sendall(handshake.hello)
+    assert rounds([member], lambda: bool(select.select([client], [], [], 0)[0]))
+    client.sendall(handshake.feed(client.recv(handshake.wanted)))
+    assert rounds([member], lambda: bool(select.select([client], [], [], 0)[0]))
+    assert birth_id in member.liveness.watched()
+
+
 @pytest.mark.parametrize("unread", [False, True])
 def test_an_end_without_a_farewell_is_a_certificate(join: Join, unread: bool) -> None:
     """As a kernel does it: an end of the stream, or a reset if something was not read."""
     ann, client_birth_id = join(), BirthId(9, 9, 9)
     with socket.create_connection((HERE, ann.liveness.port), timeout=5) as client:
-        handshake = ClientHandshake(
-            KeyRing(),
-            GROUP,
-            client_birth_id,
-            bytes(16),
-            server_birth_id=ann.birth_id,
-            purpose=Purpose.LIVENESS,
-        )
-        client.sendall(handshake.hello)
-        assert rounds([ann], lambda: bool(select.select([client], [], [], 0)[0]))
-        client.sendall(handshake.feed(client.recv(handshake.wanted)))
-        assert rounds([ann], lambda: ann.liveness.watched() == (client_birth_id,))
+        convince(ann, client, client_birth_id)
         if not unread:
-            client.recv(handshake.wanted)
+            client.recv(MAC_BYTES)
     assert rounds([ann], lambda: not ann.liveness.watched())
     assert ann.liveness.take_certificates() == [client_birth_id]
     assert ann.liveness.take_certificates() == []
+
+
+def test_the_dead_are_left_in_peace(join: Join) -> None:
+    """A transport goes on naming a peer for a minute after its last datagram."""
+    ann, bob = acquainted(join)
+    with socket.create_connection((HERE, ann.liveness.port), timeout=5) as imitation:
+        # Somebody with the key who takes bob's name: whichever of two connections ends is a certificate.
+        convince(ann, imitation, bob.birth_id)
+    bob.liveness.close()
+    assert rounds([ann], lambda: not ann.liveness.watched())
+    assert ann.liveness.take_certificates() == [bob.birth_id]
+    ann.work(5 * SECOND)
+    assert rounds([ann], lambda: ann.liveness.statistics()["connections"] == 0)
+    assert ann.liveness.statistics()["failed_connects"] == 0
 
 
 def test_a_failed_connect_is_no_certificate(join: Join) -> None:
@@ -496,6 +512,43 @@ def test_a_log_is_only_taken_from_whom_it_was_asked(join: Join) -> None:
     error = fetched(ann, source_of(join, ann)._replace(birth_id=BirthId(9, 9, 9)), 10)
     assert isinstance(error, PeerError)
     assert error.condition == "handshake_other_process"
+
+
+@pytest.mark.parametrize("alter", ["nothing", "a byte", "the order"])
+def test_a_log_that_was_altered_on_the_way_is_told(alter: str) -> None:
+    """A member made by hand, whose frames somebody changes."""
+    pieces, server_birth_id = [b"one", b"two"], BirthId(9, 9, 9)
+
+    def serve(listener: socket.socket) -> None:
+        server, _ = listener.accept()
+        with server:
+            server.settimeout(5)
+            handshake = ServerHandshake(KeyRing(), GROUP, server_birth_id, bytes(16))
+            while not handshake.established:
+                server.sendall(handshake.feed(server.recv(handshake.wanted)))
+            server.recv(64)
+            frames = Frames(handshake.session_key())
+            agreed, first, second = (frames.seal(data) for data in (b"OK", *pieces))
+            if alter == "a byte":
+                second = second.replace(b"two", b"too")
+            if alter == "the order":
+                first, second = second, first
+            server.sendall(agreed + first + second)
+            select.select([server], [], [], 5)
+
+    with socket.create_server((HERE, 0)) as listener:
+        listener.settimeout(5)
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        source = LogSource(HERE, listener.getsockname()[1], server_birth_id, GROUP, KeyRing())
+        try:
+            if alter == "nothing":
+                assert fetch_log(source, 6, timeout_s=5) == b"onetwo"
+            else:
+                with pytest.raises(PeerError, match="log_frame_altered"):
+                    fetch_log(source, 6, timeout_s=5)
+        finally:
+            thread.join(10)
 
 
 def test_a_member_that_does_not_answer_is_not_waited_for(join: Join) -> None:

@@ -14,7 +14,15 @@ from llft import originals
 from llft.errors import MisuseError
 from llft.identifiers import BirthId
 from llft.runtime.poller import FIRST_FD
-from llft.runtime.settings import FaultInjection
+from llft.runtime.settings import (
+    Endpoint,
+    FaultInjection,
+    GroupSettings,
+    Settings,
+    TransportMode,
+    TransportSettings,
+)
+from llft.runtime.transport import open_transport
 from llft.runtime.transport.interface import Peer, Transport
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.lossy import Chance, LossyTransport
@@ -227,6 +235,49 @@ def test_too_large_a_datagram_is_the_callers_error(opened: Opened) -> None:
 def test_an_address_of_another_host_is_told(opened: Opened) -> None:
     with pytest.raises(MisuseError, match="cannot_bind"):
         opened(1, UnicastAddressing({}), interface="192.0.2.1")
+
+
+def test_settings_open_a_transport_at_a_listed_port_that_is_free() -> None:
+    ports = [free_port(), free_port()]
+    members = tuple(Endpoint(HERE, port) for port in ports)
+    group = GroupSettings("bank", members=(*members, Endpoint("nobody.invalid", 9)))
+    settings = Settings(TransportSettings(mode=TransportMode.UNICAST), groups=(group,))
+    found = [open_transport(settings, group.group_id, birth(number)) for number in range(3)]
+    try:
+        found[0].multicast(group.group_id, b"hello")
+        assert received(found[1], 1) == [b"hello"], "each listed port has its member"
+        found[2].multicast(group.group_id, b"I am not listed")
+        assert received(found[0], 1) == [b"I am not listed"]
+        assert any("nobody.invalid" in warning for warning in found[0].warnings)
+        assert [any("listed and free" in warning for warning in each.warnings) for each in found] == [
+            False,
+            False,
+            True,
+        ]
+    finally:
+        for transport in found:
+            transport.close()
+
+
+def test_unicast_to_nobody_is_told() -> None:
+    settings = Settings(TransportSettings(mode=TransportMode.UNICAST))
+    with pytest.raises(MisuseError, match="no_members"):
+        open_transport(settings, GROUP, birth(1))
+
+
+def test_settings_inject_faults() -> None:
+    settings = Settings(TransportSettings(port=free_port(), fault_injection=FaultInjection(loss=1.0)))
+    ann, bob = (open_transport(settings, GROUP, birth(number)) for number in (1, 2))
+    try:
+        ann.service_port = 4711
+        ann.multicast(GROUP, b"never heard")
+        assert received(bob, 1, 0.2) == []
+        assert bob.statistics()["injected_loss"] == 1
+        assert list(bob.peers()) == [Peer(birth(1), HERE, 4711)]
+        assert "on purpose" in bob.warnings[-1]
+    finally:
+        ann.close()
+        bob.close()
 
 
 def test_multicast_addresses_follow_from_the_group_id() -> None:

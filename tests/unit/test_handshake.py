@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from llft.errors import PeerError
 from llft.identifiers import BirthId
 from llft.runtime.handshake import ClientHandshake, Handshake, Purpose, ServerHandshake
-from llft.runtime.transport.keys import KeyRing
+from llft.runtime.transport.keys import MAC_BYTES, KeyRing
 
 ANN, BOB = BirthId(1, 10, 100), BirthId(2, 20, 200)
 KEYS = KeyRing({1: b"a" * 32})
@@ -64,6 +64,8 @@ def test_a_changed_bit_is_noticed_by_whom_it_reaches(bit: int) -> None:
     with pytest.raises(PeerError):
         converse(one, other, bit)
     assert not one.established
+    confirmation = 8 * (LENGTH - MAC_BYTES)
+    assert other.established is (bit >= confirmation), "the server is convinced by a whole proof alone"
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=10))
