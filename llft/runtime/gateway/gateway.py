@@ -99,8 +99,8 @@ class Gateway:
         try:
             steps = relay.accepted(connection, source, self.server_group_id)
         except OSError as error:  # it is gone already
-            connection.close()
             relay.end(f"client: {error.strerror}")
+            connection.close()
             return
         self.shell.begin(steps)
 
