@@ -284,12 +284,8 @@ class Outside:
     def _obtain(self, thread: ThreadId, operation: Obtain) -> Result:
         data = operation.produce()
         if len(data) > DATA_BYTES_MAX:
-            raise UnsupportedOperationError(
-                "obtained_too_much",
-                f"obtain at most {DATA_BYTES_MAX} bytes at a time",
-                name=operation.name,
-                size=len(data),
-            )
+            remedy = f"obtain at most {DATA_BYTES_MAX} bytes at a time"
+            raise UnsupportedOperationError("obtained_too_much", remedy, name=operation.name, size=len(data))
         kind, identifier = obtaining_id(operation.name)
         self.record_counted(kind, thread, identifier, data)
         return data
