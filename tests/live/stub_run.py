@@ -23,6 +23,7 @@ def main(group: str, replicas: int, words: list[str]) -> int:
         program=Program(sys.executable, (), ("stub", *words)),
         replicas=replicas,
         library=ROOT,
+        head_start_s=0.1,
         replica_module=STUB,
         gateway_module=STUB,
     )

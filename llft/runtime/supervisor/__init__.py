@@ -1,6 +1,7 @@
 """The supervisor of `llft run`: starts replicas and gateway, restarts what dies, and leaves nothing behind.
 
     supervisor       the loop: one thread, one selector
+    founding         who founds the group, and when again
     listening        the gateway listens where the program does
     slot             a place for a replica or gateway: its process lives, its back-off, what it last said
     run_directory    where everything about a group on this host lies; one supervisor at a time holds it

@@ -39,6 +39,8 @@ class Plan:
     """No member can be on another host."""
     gateway: bool = True
     first_replica: int = 1
+    head_start_s: float = 3.0
+    """Of the founder before the others, unless its program listens earlier."""
     replica_module: str = REPLICA_MODULE
     gateway_module: str = GATEWAY_MODULE
 

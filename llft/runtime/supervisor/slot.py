@@ -66,6 +66,8 @@ class Slot:
     started_s: float = 0.0
     restart_at_s: float | None = None
     back_off: BackOff = field(default_factory=BackOff)
+    held: bool = False
+    """Its next process waits for the founder's to serve."""
     founds: bool = False
     """Its present process was to found the group."""
     removed: bool = False

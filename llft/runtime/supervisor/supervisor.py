@@ -5,9 +5,8 @@ One thread and one poll. Laws:
 1. Nothing survives: however `run` is left, all children are ended and reaped, sockets and pid file are gone.
    If this process is killed outright its children get a signal from the kernel.
 2. Nobody holds it up: every question to a child is non-blocking and bounded.
-3. One founder: a group is founded by one replica, and again only when no process that could have its state
-   is alive: then all its processes, gateway included, are ended and it begins anew, told loudly. Where
-   members may live on other hosts it never founds again by itself.
+3. A group whose members are all dead begins anew as a whole, gateway included, and everybody is told
+   (`founding`).
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 
 from llft.runtime.control_client import Inquiry
 from llft.runtime.control_server import ControlServer
+from llft.runtime.supervisor.founding import Founding
 from llft.runtime.supervisor.halting import TERMINATE_PATIENCE_S, halt
 from llft.runtime.supervisor.listening import Address, Listening
 from llft.runtime.supervisor.metrics import MetricsServer, prometheus_text
@@ -27,17 +27,12 @@ from llft.runtime.supervisor.plan import Plan, environment_of
 from llft.runtime.supervisor.report import group_object
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.signals import Interruptions
-from llft.runtime.supervisor.slot import USELESS_STATUS, BackOff, Slot, how_ended
+from llft.runtime.supervisor.slot import USELESS_STATUS, Slot, how_ended
 
 EAGER_INTERVAL_S = 0.05
 CALM_INTERVAL_S = 0.2
 ANSWER_PATIENCE_S = 1.0
-STATELESS_PATIENCE_S = 1.0
-UNHEARD_PATIENCE_S = 10.0
-"""For one that has not answered since: it may have got the state in the meantime."""
 LEAVE_PATIENCE_S = 5.0
-QUICK_GROUP_DEATH_S = 15.0
-"""A group that lost all its members so soon, several times, would do so for ever."""
 
 
 class Observer(Protocol):
@@ -62,10 +57,11 @@ class Supervisor:
         self.gateway = self._slot("gateway", 1)
         self._listening = Listening(self.gateway, observer.told)
         self._interruptions = Interruptions()
-        self._founder: int | None = plan.first_replica if plan.founds else None
-        self._founded_s = 0.0
-        self._group_back_off = BackOff(QUICK_GROUP_DEATH_S)
-        self._hope_s = 0.0
+        self._founding = Founding(
+            plan.first_replica if plan.founds else None,
+            may_found_again=plan.founds and plan.local,
+            head_start_s=plan.head_start_s,
+        )
         self._seen_s = 0.0
         self._exit_status: int | None = None
 
@@ -85,7 +81,7 @@ class Supervisor:
             control = ControlServer(str(self.directory.supervisor_socket), orders_of(self))
             with self._interruptions:
                 try:
-                    self._start_all()
+                    self._founding.begin(self._slots(), time.monotonic())
                     while self._exit_status is None:
                         self._wait(control)
                         self._turn(time.monotonic())
@@ -104,6 +100,7 @@ class Supervisor:
             return
         for slot in self._slots():
             self._bury(slot, now_s)
+        self._founding.release(self.replicas.values(), now_s)
         for slot in self._slots():
             if slot.restart_at_s is not None and now_s >= slot.restart_at_s and self._exit_status is None:
                 self._start(slot)
@@ -113,7 +110,8 @@ class Supervisor:
         self._listening.update(self._listening_wanted(), now_s)
         if self._listening.failure and self._exit_status is None:
             self._end(1, self._listening.failure)
-        self._judge_state(now_s)
+        if self._exit_status is None and self._founding.is_state_lost(self.replicas.values(), now_s):
+            self._begin_anew(now_s)
         if now_s - self._seen_s >= CALM_INTERVAL_S:
             self._seen_s = now_s
             self._observer.seen(self.group())
@@ -143,16 +141,8 @@ class Supervisor:
 
     # -- starting and ending -------------------------------------------------------------------------
 
-    def _start_all(self) -> None:
-        self._hope_s = time.monotonic()
-        for slot in self._slots():
-            self._start(slot)
-
     def _start(self, slot: Slot) -> None:
-        founds = slot.kind == "replica" and slot.number == self._founder
-        if founds:
-            self._founder = None
-            self._founded_s = self._hope_s = time.monotonic()
+        founds = self._founding.take(slot, time.monotonic())
         module = self.plan.replica_module if slot.kind == "replica" else self.plan.gateway_module
         environment = environment_of(self.plan, self.directory, slot, founds=founds)
         slot.founds = founds
@@ -234,35 +224,16 @@ class Supervisor:
                 return [(str(host), int(port)) for host, port in slot.status.get("listening", [])]
         return self._listening.addresses()
 
-    def _judge_state(self, now_s: float) -> None:
-        """Law 3: whether anybody can still have the group's state."""
-        if not (self.plan.founds and self.plan.local) or self._exit_status is not None:
-            return
-        alive = [slot for slot in self.replicas.values() if slot.process is not None]
-        founding = [slot for slot in alive if slot.founds and slot.status is None]
-        if founding or any(slot.is_member for slot in alive):
-            self._hope_s = now_s
-        elif self._founder is None:
-            unheard = any(slot.status_at_s <= self._hope_s for slot in alive)
-            patience_s = UNHEARD_PATIENCE_S if unheard else STATELESS_PATIENCE_S
-            if not alive or now_s - self._hope_s > patience_s:
-                self._begin_anew(now_s)
-
     def _begin_anew(self, now_s: float) -> None:
         self._observer.told("every member of the group is dead, its state is lost: the group begins anew")
-        pause_s = self._group_back_off.pause_after(now_s - self._founded_s)
-        due_s = max(now_s + pause_s, *(slot.restart_at_s or now_s for slot in self.replicas.values()))
-        self._founder = min(self.replicas)
-        if self._group_back_off.hopeless:
-            deaths = self._group_back_off.quick_deaths
-            self._complain(
-                self.replicas[self._founder], f"the group lost all its members {deaths} times in a row"
-            )
+        due_s = self._founding.found_again(self.replicas.values(), now_s)
+        if deaths := self._founding.hopeless_deaths:
+            first = self.replicas[min(self.replicas)]
+            self._complain(first, f"the group lost all its members {deaths} times in a row")
             return
         self._listening.close()
         self._halt()
-        for slot in self._slots():
-            slot.restart_at_s = due_s
+        self._founding.begin(self._slots(), due_s)
 
     # -- what others ask (`orders`) ------------------------------------------------------------------
 
