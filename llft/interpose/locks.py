@@ -23,6 +23,19 @@ NativeRLock = _thread.RLock
 TIMEOUT_MAX = _thread.TIMEOUT_MAX
 _MONOTONIC = 1
 
+ALLOWANCE, TRYLOCK = 256, 8
+"""How many releases until the thread yields, and how many of them a failed trylock counts for."""
+
+_spent = 0
+
+
+def _spend(amount: int) -> None:
+    global _spent
+    _spent += amount
+    if _spent >= ALLOWANCE:
+        _spent = 0
+        passage.used_up()
+
 
 class Lock:
     __slots__ = ("__weakref__", "_held", "_waiters")
@@ -43,7 +56,7 @@ class Lock:
             self._held = True
             return True
         if not blocking or timeout == 0:
-            passage.spend(passage.TRYLOCK)
+            _spend(TRYLOCK)
             return False
         return self._wait(timeout)
 
@@ -71,22 +84,32 @@ class Lock:
         return bool(waiter[1])
 
     def release(self) -> None:
+        global _spent
         if not self._held:
             raise RuntimeError("release unlocked lock")
         if self._waiters:
-            waiter = self._waiters.popleft()
-            waiter[1] = True
-            passage.call(Unpark(waiter[0]))
+            self._hand_over()
         else:
             self._held = False
-        passage.spend(passage.RELEASE)
+        _spent += 1
+        if _spent >= ALLOWANCE:
+            _spend(0)
+
+    def _hand_over(self) -> None:
+        assert self._waiters
+        waiter = self._waiters.popleft()
+        waiter[1] = True
+        passage.call(Unpark(waiter[0]))
 
     def locked(self) -> bool:
-        passage.spend(passage.RELEASE)
+        _spend(1)
         return self._held
 
     def __enter__(self) -> bool:
-        return self.acquire()
+        if self._held:
+            return self._wait(-1)
+        self._held = True
+        return True
 
     def __exit__(self, *exception: object) -> None:
         self.release()

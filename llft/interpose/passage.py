@@ -2,9 +2,9 @@
 
 Under the token one application thread runs at a time, so the replaced objects keep their state in plain
 Python and come here only to block, to wake, or to ask the outside. What they do without a call still
-counts: a thread that spins on a trylock, or in a loop, would keep the token for ever. So such things
-*spend*, and whoever has spent the allowance yields. The count follows from the program alone, and so does
-every Yield.
+counts: a thread that spins on a trylock, or in a loop, would keep the token for ever. So such things are
+counted, and whoever has used up the allowance yields. The counts follow from the program alone, and so does
+every Yield. Calls need none: the core counts them itself.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from llft.core.determinizer.operations import Operation, Result, Yield
 from llft.errors import InvariantError
 from llft.interpose.port import Port
 
-ALLOWANCE = 2048
-TICK, RELEASE, TRYLOCK, CALL = 1, 8, 32, 32
-"""What a loop's iteration, a lock's release, a failed trylock and a call to the port spend."""
+TICKS = 2048
+"""How many iterations of loops until the thread yields (locks: `locks`)."""
+
+CALLS = 256
+"""How many calls of the port until the collector runs (`collecting`)."""
 
 MAIN_THREAD = 1
 
@@ -25,7 +27,8 @@ current: Callable[[], int] = int
 """Number of the calling application thread; 0: not one of the program's. The port's own, after `enter`."""
 
 _port: Port | None = None
-_spent = 0
+_calls = 0
+_ticks = 0
 _interruptions: list[Callable[[], None]] = []
 """What the main thread is to do at its next check point (signal handlers)."""
 _at_allowance: list[Callable[[], None]] = []
@@ -46,41 +49,37 @@ def port() -> Port:
 
 
 def call(operation: Operation) -> Result:
+    global _calls
     assert _port is not None, "not interposed"
     result = _port.call(operation)
-    spend(CALL)
+    _calls += 1
+    if _calls >= CALLS:
+        _calls = 0
+        for function in _at_allowance:
+            function()
     if _interruptions and current() == MAIN_THREAD:
         interrupt()
     return result
 
 
-def spend(amount: int) -> None:
-    """A check point."""
-    global _spent
-    _spent += amount
-    if _spent >= ALLOWANCE:
+def tick() -> None:
+    """One iteration of a loop."""
+    global _ticks
+    _ticks += 1
+    if _ticks >= TICKS:
+        _ticks = 0
         used_up()
 
 
 def used_up() -> None:
     """Let others run, and the collector."""
-    global _spent
     if _port is None or not _port.current():
         return
-    _spent = 0
     _port.call(Yield())
     for function in _at_allowance:
         function()
     if _interruptions and current() == MAIN_THREAD:
         interrupt()
-
-
-def tick() -> None:
-    """One iteration of a loop; `spend`, in line, for it is hot."""
-    global _spent
-    _spent += 1
-    if _spent >= ALLOWANCE:
-        used_up()
 
 
 def at_allowance(function: Callable[[], None]) -> None:

@@ -20,27 +20,36 @@ NAME = "__llft_tick__"
 TAG = "llft1"
 """Another one whenever the code below writes something else."""
 
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Where statements are inside statements. Expressions hold neither loops nor classes."""
 
-class _Rewriter(ast.NodeTransformer):
-    def visit_While(self, node: ast.While) -> ast.While:
-        self.generic_visit(node)
-        tick = ast.Expr(ast.Call(ast.Name(NAME, ast.Load()), [], []))
-        for part in ast.walk(tick):
-            ast.copy_location(part, node)
-        node.body.insert(0, tick)
-        return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        self.generic_visit(node)
-        above = ast.copy_location(ast.Name(hashing.NAME, ast.Load()), node)
-        node.decorator_list.insert(0, above)
-        return node
+def _rewrite(statements: list[Any]) -> None:
+    for statement in statements:
+        for name in _BLOCKS:
+            block = getattr(statement, name, None)
+            if block:
+                _rewrite(block)
+        if type(statement) is ast.While:
+            call = _placed(ast.Call(_placed(ast.Name(NAME, ast.Load()), statement), [], []), statement)
+            statement.body.insert(0, _placed(ast.Expr(call), statement))
+        elif type(statement) is ast.ClassDef:
+            statement.decorator_list.insert(0, _placed(ast.Name(hashing.NAME, ast.Load()), statement))
+
+
+def _placed(node: Any, statement: ast.stmt) -> Any:
+    """On the statement's first line, for tracebacks."""
+    node.lineno = node.end_lineno = statement.lineno
+    node.col_offset = node.end_col_offset = statement.col_offset
+    return node
 
 
 def compiled(source: Any, path: str, *, optimize: int = -1) -> CodeType:
     """The program's source, ticking."""
-    tree = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True, optimize=optimize)
-    return compile(_Rewriter().visit(tree), path, "exec", dont_inherit=True, optimize=optimize)
+    tree: Any = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True, optimize=optimize)
+    _rewrite(tree.body)
+    code: CodeType = compile(tree, path, "exec", dont_inherit=True, optimize=optimize)
+    return code
 
 
 def _source_to_code(self: Any, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:
