@@ -18,7 +18,7 @@ until the past is over. Laws:
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from llft import originals
 from llft.core.determinizer.operations import Result
@@ -82,6 +82,8 @@ class Application:
         self._next_event: Event | None = None
         self._absorbable: Counter[ThreadId] = Counter()
         self._made: Counter[ThreadId] = Counter()
+        self._calls_left: Counter[ThreadId] = Counter()
+        self._again: frozenset[ThreadId] = frozenset()
         """Ordered mode: calls of the past that are to be made again, and those made that the log has not
         come to."""
         self._out_at_checkpoint: frozenset[ThreadId] = frozenset()
@@ -185,12 +187,19 @@ class Application:
         """A checkpoint is on its way: from now on the core's results wait."""
         self._past = iter(())
 
-    def begin_replay(self, data: bytes, out_at_checkpoint: list[ThreadId]) -> None:
+    def begin_replay(
+        self, data: bytes, out_at_checkpoint: list[ThreadId], again: Sequence[ThreadId] = ()
+    ) -> None:
+        """`again`: threads whose last call the core had put off; they make it once more, to the core."""
         self.log = BirthLog(data)
+        out_at_checkpoint = [*out_at_checkpoint, *again]
         self._out_at_checkpoint = frozenset(out_at_checkpoint)
         self.out_for_core = dict.fromkeys(out_at_checkpoint) | self.out_for_core
         if self.ordered:
             self._absorbable = Counter(event.thread for event in events(data) if event.what == CALLED)
+            self._calls_left = self._absorbable.copy()
+            self._absorbable.subtract(again)
+            self._again = frozenset(again)
         self._past = events(data)
         self._next_event = next(self._past, None)
         self._advance()
@@ -199,10 +208,8 @@ class Application:
         """Give what the log gives next: under the token one result, in ordered mode all that are due."""
         assert self._past is not None
         while (event := self._next_event) is not None:
-            if event.what == CALLED:
-                if not self._made[event.thread]:
-                    return
-                self._made[event.thread] -= 1
+            if event.what == CALLED and not self._past_call(event.thread):
+                return
             self._next_event = next(self._past, None)
             if event.what == START:
                 self._begin(event.thread, event.key)
@@ -212,6 +219,16 @@ class Application:
             if not self.ordered:
                 return
         self._end_past()
+
+    def _past_call(self, number: ThreadId) -> bool:
+        """The log has come to a call: whether it has been made again."""
+        if self._calls_left[number] == 1 and number in self._again:
+            return True  # it is not of the past: the thread will make it to the core
+        if not self._made[number]:
+            return False
+        self._made[number] -= 1
+        self._calls_left[number] -= 1
+        return True
 
     def _end_past(self) -> None:
         """What the core said meanwhile is given now, in order."""

@@ -215,22 +215,25 @@ class Driver:
         """The checkpoint is the birth log so far; only its name travels in the State message."""
         log = self.application.log
         out = list(self.application.out_for_core)
+        is_out = self.core.determinizer.is_out
+        again = [number for number in self.application.threads if number not in out and is_out(number)]
         birth_id = self.core.standing.birth_id
         state = {
             "birth": list(birth_id),
             "length": log.length,
             "digest": log.digest,
             "out": out,
+            "again": again,
             "fingerprint": self.world.fingerprint(),
         }
         self._step(events.StateCaptured(json.dumps(state).encode()))
 
     def _restore(self, effect: effects.RestoreState) -> None:
-        out = json.loads(effect.state)["out"]
+        state = json.loads(effect.state)
 
         def replay(data: bytes) -> None:
             with self.lock:
-                self.application.begin_replay(data, out)
+                self.application.begin_replay(data, state["out"], state["again"])
 
         self.application.begin_restoring()
         self.world.fetch(effect.state, replay)
