@@ -20,6 +20,7 @@ from typing import Any
 
 from llft.errors import MisuseError
 from llft.interpose import (
+    buffering,
     clocks,
     collecting,
     files,
@@ -96,6 +97,7 @@ def install(port: Port) -> None:
     refusals.install(
         {
             "_ssl": _refuse_tls,
+            "socket": buffering.guard_files_of,
             "asyncio.futures": hashing.count_futures,
             "asyncio.tasks": hashing.count_tasks,
         }

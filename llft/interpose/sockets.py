@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import _socket
 import errno
-from collections.abc import Iterable
 from typing import Any
 
-from llft.interpose import passage, resolving
+from llft.interpose import options, passage, resolving
 from llft.interpose.descriptors import Description, system_error, table
 from llft.interpose.refusing import RefusedError
 from llft.interpose.streams import local_pair
 from llft.interpose.tcp import TcpSocket
+from llft.interpose.transfer import Transfer
 from llft.wire.preamble import Address
 
 AF_INET, AF_INET6, AF_UNIX, SOCK_STREAM = (
@@ -41,7 +41,7 @@ def nanoseconds(timeout: float | None) -> int:
     return value if value or not timeout else 1
 
 
-class Socket:
+class Socket(Transfer):
     __slots__ = ("_description", "_family", "_number", "_proto", "_timeout_ns", "_type")
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
@@ -189,85 +189,6 @@ class Socket:
         if getattr(self, "_number", -1) >= 0 and passage.current():
             self.close()
 
-    # -- bytes -------------------------------------------------------------------------------------
-
-    def recv(self, bufsize: int, flags: int = 0) -> bytes:
-        if bufsize < 0:
-            raise ValueError("negative buffersize in recv")
-        if flags:
-            return self._recv_flagged(bufsize, flags)
-        return self._open().receive(bufsize, self._timeout_ns)
-
-    def _recv_flagged(self, bufsize: int, flags: int) -> bytes:
-        known = _socket.MSG_PEEK | _socket.MSG_DONTWAIT | _socket.MSG_WAITALL | _socket.MSG_NOSIGNAL
-        if flags & ~known:
-            raise RefusedError(
-                f"recv flags {flags}", "only MSG_PEEK, MSG_DONTWAIT and MSG_WAITALL are virtual"
-            )
-        timeout_ns = 0 if flags & _socket.MSG_DONTWAIT else self._timeout_ns
-        peek = bool(flags & _socket.MSG_PEEK)
-        data = self._open().receive(bufsize, timeout_ns, peek)
-        while flags & _socket.MSG_WAITALL and not peek and data and len(data) < bufsize:
-            more = self._open().receive(bufsize - len(data), timeout_ns)
-            if not more:
-                break
-            data += more
-        return data
-
-    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
-        if nbytes < 0:
-            raise ValueError("negative buffersize in recv_into")
-        with memoryview(buffer) as plain, plain.cast("B") as view:
-            data = self.recv(nbytes or len(view), flags)
-            view[: len(data)] = data
-            return len(data)
-
-    def recvfrom(self, bufsize: int, flags: int = 0) -> tuple[bytes, Any]:
-        return self.recv(bufsize, flags), None
-
-    def recvfrom_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> tuple[int, Any]:
-        return self.recv_into(buffer, nbytes, flags), None
-
-    def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0) -> tuple[bytes, list[Any], int, Any]:
-        return self.recv(bufsize, flags), [], 0, None
-
-    def recvmsg_into(
-        self, buffers: Iterable[Any], ancbufsize: int = 0, flags: int = 0
-    ) -> tuple[int, list[Any], int, Any]:
-        views = [memoryview(buffer).cast("B") for buffer in buffers]
-        data = self.recv(sum(len(view) for view in views), flags)
-        position = 0
-        for view in views:
-            part = data[position : position + len(view)]
-            view[: len(part)] = part
-            position += len(part)
-        return len(data), [], 0, None
-
-    def send(self, data: Any, flags: int = 0) -> int:
-        timeout_ns = 0 if flags & _socket.MSG_DONTWAIT else self._timeout_ns
-        return self._open().send(_bytes(data), timeout_ns)
-
-    def sendall(self, data: Any, flags: int = 0) -> None:
-        payload = _bytes(data)
-        sent = self._open().send(payload, self._timeout_ns)
-        while sent < len(payload):
-            sent += self._open().send(payload[sent:], self._timeout_ns)
-
-    def sendmsg(
-        self, buffers: Iterable[Any], ancdata: Iterable[Any] = (), flags: int = 0, address: Any = None
-    ) -> int:
-        if list(ancdata):
-            raise RefusedError(
-                "sendmsg with ancillary data", "descriptors cannot be passed to other programs"
-            )
-        return self.send(b"".join(_bytes(buffer) for buffer in buffers), flags)
-
-    def sendto(self, data: Any, *arguments: Any) -> int:
-        return self.send(data)
-
-    def sendmsg_afalg(self, *arguments: Any, **named: Any) -> int:
-        raise RefusedError("sendmsg_afalg", "use hashlib")
-
     # -- options -----------------------------------------------------------------------------------
 
     def setsockopt(self, level: int, option: int, value: Any, length: int = 0) -> None:
@@ -279,7 +200,7 @@ class Socket:
 
     def getsockopt(self, level: int, option: int, length: int = 0) -> int | bytes:
         description = self._open()
-        value = _option(description, int(level), int(option))
+        value = options.value_of(description, int(level), int(option))
         if isinstance(value, int) and length:
             return value.to_bytes(4, "little", signed=True)[:length]
         return value
@@ -290,30 +211,6 @@ class Socket:
     def __repr__(self) -> str:
         kind = f"family={self._family}, type={self._type}, proto={self._proto}"
         return f"<socket object, fd={self._number}, {kind}>"
-
-
-def _option(description: Description, level: int, option: int) -> int | bytes:
-    if level == _socket.SOL_SOCKET:
-        if option == _socket.SO_ERROR:
-            return description.take_error() if isinstance(description, TcpSocket) else 0
-        if option == _socket.SO_TYPE:
-            return int(SOCK_STREAM)
-        if option == _socket.SO_DOMAIN:
-            return int(description.family if isinstance(description, TcpSocket) else AF_UNIX)
-        if option == _socket.SO_ACCEPTCONN:
-            return int(isinstance(description, TcpSocket) and description.listener is not None)
-        if option in (_socket.SO_SNDBUF, _socket.SO_RCVBUF):
-            return 262_144
-    if isinstance(description, TcpSocket):
-        return description.options.get((level, option), 0)
-    return 0
-
-
-def _bytes(data: Any) -> bytes:
-    if isinstance(data, bytes):
-        return data
-    with memoryview(data) as view:
-        return view.tobytes()
 
 
 def _not_tcp(family: int, kind: int) -> RefusedError:

@@ -95,6 +95,7 @@ def test_threads_signals_and_connections(tmp_path: Path) -> None:
         "refused 111\n  refused 111",
         "own b'to myself' True",
         "pipe through a file",
+        "line b'at last\\n'\n  closed None",
         "RefusedError not_replicable (name='posix.fork')",
         "RefusedImportError",
     ):

@@ -138,6 +138,21 @@ def connections():
         note("pipe", file.read())
 
 
+def files():
+    """A thread reads a file that another one closes."""
+    one, other = socket.socketpair()
+    file = one.makefile("rb")
+    reader = threading.Thread(target=lambda: note("line", file.readline()))
+    reader.start()
+    time.sleep(0.002)
+    closer = threading.Thread(target=lambda: note("closed", file.close()))
+    closer.start()
+    time.sleep(0.002)
+    other.sendall(b"at last\n")
+    reader.join()
+    closer.join()
+
+
 def refusals():
     for call in (
         os.fork,
@@ -155,7 +170,7 @@ def refusals():
 
 
 if __name__ == "__main__":
-    for part in (queues, synchronisers, spinning, pools, signals, connections, refusals):
+    for part in (queues, synchronisers, spinning, pools, signals, connections, files, refusals):
         part()
         print(part.__name__, *SEEN, sep="\n  ", flush=True)
         SEEN.clear()
