@@ -1,0 +1,41 @@
+"""The demonstration itself: a real server, a real kill, and clients that count."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_nothing_is_lost_when_the_primary_is_killed(
+    tmp_path_factory: pytest.TempPathFactory, replicas: int
+) -> None:
+    home = tmp_path_factory.mktemp("h")
+    command = [sys.executable, "-m", "llft.cli.main", "demo", "--kills", "1", "--clients", "2", "--json"]
+    command += ["--replicas", str(replicas)]
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "LLFT_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    verdict = json.loads(result.stdout.splitlines()[-1])
+    assert verdict["kills"] == 1
+    assert verdict["requests"] == verdict["replies"] > 0
+    assert {name: verdict[name] for name in ("lost", "duplicated", "changed", "broken")} == dict.fromkeys(
+        ("lost", "duplicated", "changed", "broken"), 0
+    )
+    assert verdict["failover_ms"]["max"] > 0
+    assert all(verdict["stages_ms"][stage]["p50"] is not None for stage in verdict["stages_ms"])
+    assert list(home.iterdir()) == []
