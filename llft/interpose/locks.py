@@ -128,12 +128,13 @@ class Lock:
 class RLock:
     __slots__ = ("__weakref__", "_block", "_count", "_owner")
 
-    def __new__(cls) -> Any:
+    def __new__(cls, *ignored: Any, **named: Any) -> Any:
         if passage.current() or passage._port is None:
             return object.__new__(cls)
         return NativeRLock()
 
-    def __init__(self) -> None:
+    def __init__(self, *ignored: Any, **named: Any) -> None:
+        """The genuine one takes anything too: threading.RLock as a class attribute hands in the instance."""
         self._block = Lock()
         self._owner = 0
         self._count = 0

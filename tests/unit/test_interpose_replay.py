@@ -102,6 +102,11 @@ def test_threads_signals_and_connections(tmp_path: Path) -> None:
         assert expected in text
 
 
+def test_traps(tmp_path: Path) -> None:
+    text, _ = run_twice(tmp_path, "traps.py", [])
+    assert text.endswith("all right\n")
+
+
 def test_another_order_log_is_noticed(tmp_path: Path) -> None:
     """The comparison can fail: a log whose clock readings were left out is no log of this program."""
     words = [str(PROGRAMS / "web.py")]
