@@ -30,7 +30,7 @@ def console_script(path: Path, *lines: str) -> str:
 def test_a_script(server: str) -> None:
     program = resolve([PYTHON, server, "--port", "80"])
     assert (program.interpreter, program.flags, program.words) == (PYTHON, (), (server, "--port", "80"))
-    assert program.command("some.module") == [PYTHON, "-m", "some.module"]
+    assert program.command("some.module") == [PYTHON, "-S", "-m", "some.module"]
 
 
 def test_the_interpreters_own_options_stay_with_it(server: str) -> None:
