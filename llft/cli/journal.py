@@ -1,4 +1,4 @@
-"""`llft journal show`: what replicas wrote about themselves, as lines.
+"""`llft journal show` and `check`: what replicas wrote about themselves, as lines.
 
 Several journals are merged by time: those of one host have one clock. Exit status: 1 if a file is damaged.
 """
@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from llft.cli import journal_check
 from llft.errors import MisuseError
 from llft.identifiers import BirthId, ConnectionId, Member, ViewId
 from llft.journal.record import RECORD_TYPES, Record
@@ -42,6 +43,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help=f"only this kind of record, or all; can be repeated (default: all but {', '.join(NOISE)})",
     )
     show.set_defaults(run=run)
+    journal_check.add_action(actions)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -63,12 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def journal_files(path: Path) -> list[Path]:
     """The journal itself, or those in the directory (or in the `journal` directory of a run directory)."""
-    if path.is_file():
-        return [path]
-    found = sorted(path.glob("*.llj")) or sorted(path.glob("journal/*.llj"))
-    if not found:
-        raise MisuseError("no-journals", "give a journal, or a directory that has some", path=str(path))
-    return found
+    return journal_check.journal_paths([path])
 
 
 def _wanted_kinds(named: list[str] | None) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from llft.identifiers import BirthId, GroupId, Member, ViewId
@@ -41,3 +42,5 @@ class Evidence:
     simulated_ns: int
     quiesced: bool
     """The clients were finished and all groups settled within the bound."""
+    journals_end_ns: Mapping[GroupId, int] = field(default_factory=dict)
+    """Of real processes: the time of each group's last record. One that was killed may have written more."""

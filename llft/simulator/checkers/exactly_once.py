@@ -10,7 +10,7 @@ from __future__ import annotations
 from llft.identifiers import ConnectionId
 from llft.journal.record import Delivered
 from llft.simulator.checkers.excuses import is_excused
-from llft.simulator.checkers.life import Life
+from llft.simulator.checkers.life import NO_LIMIT, Life
 from llft.simulator.checkers.streams import Direction, Stream, other_end, surviving_streams
 from llft.simulator.checkers.survey import Group, Survey
 from llft.simulator.checkers.violation import Violation
@@ -59,7 +59,7 @@ def _read(
             text = (
                 f"read bytes with digest {record.digest:#x}, replica {first.stamp.birth_id} {first.digest:#x}"
             )
-        elif not _was_written(stream, record) and not is_excused(survey, connection):
+        elif not _was_written(survey, stream, record, sender) and not is_excused(survey, connection):
             text = f"read bytes with digest {record.digest:#x} of which group {sender} " + _written(
                 stream, record
             )
@@ -73,10 +73,12 @@ def _read(
     ]
 
 
-def _was_written(stream: Stream, record: Delivered) -> bool:
-    """Inside a message only the replicas of the reader can be compared with one another."""
+def _was_written(survey: Survey, stream: Stream, record: Delivered, sender: int) -> bool:
+    """Inside a message, and after the end of the writer's journals, only the replicas of the reader can be
+    compared with one another."""
     if record.stream_offset > stream.size:
-        return False
+        end_ns = survey.evidence.journals_end_ns.get(sender, NO_LIMIT)
+        return record.stamp.time_ns >= end_ns
     return stream.digests.get(record.stream_offset, record.digest) == record.digest
 
 

@@ -14,7 +14,9 @@ repeated_by_a_branch   two branches of a client sent the same request id, and bo
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
+from llft.identifiers import ViewId
 from llft.journal.record import Operated
 from llft.simulator.checkers.excuses import finished_connections
 from llft.simulator.checkers.life import NO_LIMIT, Life
@@ -29,7 +31,7 @@ OUTCOME_CATEGORIES = {INDEFINITE_OUTCOME: "indefinite_requests", NOT_DONE_OUTCOM
 def count_losses(survey: Survey) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for group in survey.groups.values():
-        counts += _lost_operations(group)
+        counts.update(lost.category for lost in lost_operations(group))
     for record in first_resets(survey).values():
         counts["reset_connections"] += 1
         counts[f"reset: {record.reason}"] += 1
@@ -42,17 +44,25 @@ def count_losses(survey: Survey) -> dict[str, int]:
     return {category: count for category, count in sorted(counts.items()) if count}
 
 
-def _lost_operations(group: Group) -> Counter[str]:
+class LostOperation(NamedTuple):
+    category: str
+    view: ViewId
+    order_seq_num: int
+    entry: str
+
+
+def lost_operations(group: Group) -> list[LostOperation]:
     """Each operation of a branch once, however many replicas performed it."""
-    lost: dict[tuple[object, int], str] = {}
+    lost: dict[tuple[ViewId, int], LostOperation] = {}
     for life in group.lives:
         if life.limit == NO_LIMIT or life.performed_count < life.limit:
             continue
         category = "pruned_operations" if _was_pruned(group, life) else "unheard_operations"
         for record in life.milestones:
             if type(record) is Operated and record.order_seq_num >= life.limit:
-                lost.setdefault((record.stamp.view, record.order_seq_num), category)
-    return Counter(lost.values())
+                view, number = record.stamp.view, record.order_seq_num
+                lost.setdefault((view, number), LostOperation(category, view, number, record.entry))
+    return list(lost.values())
 
 
 def _was_pruned(group: Group, life: Life) -> bool:

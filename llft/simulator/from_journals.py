@@ -1,0 +1,175 @@
+"""Evidence from the journals of processes that really ran, for the same judges as a simulation's.
+
+A live run has less to tell than a simulated one, and the difference is named, not glossed over:
+
+* `LEFT_OUT` lists the checkers that need what no journal has.
+* Nobody is known to be alive: the surviving branch ends in the view that supersedes all others.
+* A killed process may have kept its last records to itself. So a group's word ends where its journals end
+  (`Evidence.journals_end_ns`), and what others read of it after that is compared among the readers only.
+* Which faults there were is not recorded. A replica that was superseded is taken as the proof of a
+  partition: a pause looks the same to everybody else.
+
+A group all of whose members died is founded again, under its old id and with a new history (its supervisor
+sees to it). Each history is judged by itself: `evidence_of` returns one Evidence for each, oldest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from llft.identifiers import BirthId, GroupId
+from llft.journal.reader import JournalReader
+from llft.journal.record import (
+    Gap,
+    MembershipChanged,
+    Record,
+    RoleChanged,
+    Stamp,
+    Superseded,
+    ViewInstalled,
+)
+from llft.simulator.checkers import check_named
+from llft.simulator.checkers.violation import Violation
+from llft.simulator.evidence import Evidence, ProcessState
+from llft.simulator.faults import Partition, PerformedFault
+from llft.simulator.options import SimulationOptions
+from llft.simulator.profiles import Profile
+from llft.simulator.topology import Topology
+
+LEFT_OUT = {
+    "replies": "needs models of the programs",
+    "progress": "needs the programs at the end of the run",
+    "buffers": "needs the buffers at the end of the run",
+    "resets": "needs the faults that were performed; resets are counted as losses",
+}
+
+LIVE = Profile("live", "processes that really ran")
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """One life of a process, as its journal has it."""
+
+    name: str
+    records: Sequence[Record]
+    torn_bytes: int = 0
+
+    @property
+    def first(self) -> Stamp:
+        return self.records[0].stamp
+
+    @property
+    def last(self) -> Stamp:
+        return self.records[-1].stamp
+
+    @property
+    def founds(self) -> bool:
+        """Whether the history of its group begins here."""
+        return any(isinstance(record, ViewInstalled) and record.order_seq_num == 1 for record in self.records)
+
+    @property
+    def lost_count(self) -> int:
+        return sum(record.lost_count for record in self.records if isinstance(record, Gap))
+
+
+def read_journals(paths: Iterable[Path]) -> list[Journal]:
+    """Raises PeerError for a damaged file. One without a record (killed at birth) tells nothing."""
+    found = []
+    for path in paths:
+        with JournalReader(path) as reader:
+            records = list(reader)
+            if records:
+                found.append(Journal(path.stem, records, reader.torn_bytes))
+    return sorted(found, key=lambda journal: journal.first.time_ns)
+
+
+def judge(journals: Sequence[Journal]) -> list[Violation]:
+    """What the checkers that are not left out find, and journals that lost records themselves."""
+    gaps = [
+        Violation("gap", f"Journal {one.name} lost {one.lost_count} records: nothing is certain about it.")
+        for one in journals
+        if one.lost_count
+    ]
+    found = [
+        violation
+        for evidence in evidence_of(journals)
+        for violation in check_named(evidence, leave_out=LEFT_OUT)
+    ]
+    return gaps + found
+
+
+def evidence_of(journals: Sequence[Journal]) -> list[Evidence]:
+    """One for each history of the groups; see above."""
+    begins = [0, *_foundings_anew(journals)]
+    histories: list[list[Journal]] = [[] for _ in begins]
+    for journal in journals:
+        index = max(at for at, begin_ns in enumerate(begins) if begin_ns <= journal.first.time_ns)
+        histories[index].append(journal)
+    return [_evidence(history) for history in histories]
+
+
+def _foundings_anew(journals: Sequence[Journal]) -> list[int]:
+    """When a group had ended before it was founded again: the moments after these ends."""
+    moments = []
+    by_group: dict[GroupId, list[Journal]] = {}
+    for journal in journals:
+        by_group.setdefault(journal.first.group_id, []).append(journal)
+    for lives in by_group.values():
+        end_ns = 0
+        for earlier, later in pairwise(lives):
+            end_ns = max(end_ns, earlier.last.time_ns)
+            if later.founds and later.first.time_ns > end_ns:
+                moments.append(end_ns + 1)
+    return sorted(moments)
+
+
+def _evidence(journals: Sequence[Journal]) -> Evidence:
+    records = [record for journal in journals for record in journal.records]
+    records.sort(key=lambda record: record[0].time_ns)  # stable: a process's own order stays
+    ends_ns: dict[GroupId, int] = {}
+    for journal in journals:
+        last = journal.last
+        ends_ns[last.group_id] = max(ends_ns.get(last.group_id, 0), last.time_ns)
+    return Evidence(
+        records=records,
+        processes=[_last_known(journal) for journal in journals],
+        faults=_partitions(records),
+        profile=LIVE,
+        options=SimulationOptions(profile=LIVE.name),
+        topology=Topology(LIVE.name, ()),
+        simulated_ns=0,
+        quiesced=False,
+        journals_end_ns=ends_ns,
+    )
+
+
+def _last_known(journal: Journal) -> ProcessState:
+    roles = [record.role for record in journal.records if isinstance(record, RoleChanged)]
+    memberships = [record.membership for record in journal.records if isinstance(record, MembershipChanged)]
+    stamp = journal.last
+    return ProcessState(
+        group_id=stamp.group_id,
+        birth_id=stamp.birth_id,
+        name=journal.name,
+        alive=False,
+        role=roles[-1] if roles else "",
+        view=stamp.view,
+        membership=memberships[-1] if memberships else (),
+        program=None,
+        statistics={},
+    )
+
+
+def _partitions(records: Iterable[Record]) -> tuple[PerformedFault, ...]:
+    superseded: dict[tuple[GroupId, BirthId], int] = {
+        (record.stamp.group_id, record.stamp.birth_id): record.stamp.time_ns
+        for record in records
+        if isinstance(record, Superseded)
+    }
+    return tuple(
+        PerformedFault(Partition(at_ns, group_id, "inferred", 0), at_ns, ((group_id, birth_id),))
+        for (group_id, birth_id), at_ns in superseded.items()
+    )
