@@ -22,12 +22,14 @@ import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
+from zlib import compress, decompressobj
 
 from llft import originals
 from llft.config import ThreadMode
 from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result, Spawn
 from llft.core.replica import Replica
+from llft.errors import LlftError
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import MS
 from llft.journal.record import Record
@@ -36,6 +38,7 @@ from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.poller import Poller
 
+CARRIED_LOG_BYTES = 256 * 1024
 POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
 
@@ -55,8 +58,9 @@ class World(Protocol):
 
     def write(self, record: Record) -> None: ...
     def flush(self) -> None: ...
-    def fetch(self, state: bytes, done: Callable[[bytes], None]) -> None:
-        """Get the birth log that a checkpoint names, in a thread of its own."""
+    def restore(self, state: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
+        """Check that the program is the same, get the birth log if the checkpoint only names it, and hand
+        it to `done`: in a thread of its own, for it may take long."""
 
     def fingerprint(self) -> Fingerprint: ...
     def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn: ...
@@ -100,7 +104,7 @@ class Driver:
     def call(self, operation: Operation) -> Result:
         thread: ApplicationThread = self._local.thread
         with self.lock:
-            if self.application.called(thread, OPERATION_KINDS[type(operation)]):
+            if self._is_for_core(thread, OPERATION_KINDS[type(operation)]):
                 self._step(events.OperationInvoked(thread.number, operation))
             if not thread.given and self._nobody_serves():
                 self._pump(thread)
@@ -144,11 +148,17 @@ class Driver:
 
     def _ended(self, thread: ApplicationThread) -> None:
         with self.lock:
-            if self.application.called(thread, ENDED):
+            if self._is_for_core(thread, ENDED):
                 self._step(events.ThreadEnded(thread.number))
             if self._nobody_serves():
                 self.wake_pacemaker()
         self._local.thread = None
+
+    def _is_for_core(self, thread: ApplicationThread, kind: int) -> bool:
+        try:
+            return self.application.called(thread, kind)
+        except LlftError as error:
+            self.world.died(f"the program's past could not be repeated: {error}")
 
     def _nobody_serves(self) -> bool:
         """Whether the network would be left alone. In ordered mode the pacemaker always sees to it."""
@@ -212,7 +222,8 @@ class Driver:
         self.world.write(effect.record)
 
     def _capture(self, effect: effects.CaptureState) -> None:
-        """The checkpoint is the birth log so far; only its name travels in the State message."""
+        """The checkpoint is the birth log so far. A short one travels in the State message; of a long one
+        only the name does, and the joiner fetches it."""
         log = self.application.log
         out = list(self.application.out_for_core)
         is_out = self.core.determinizer.is_out
@@ -226,14 +237,19 @@ class Driver:
             "again": again,
             "fingerprint": self.world.fingerprint(),
         }
-        self._step(events.StateCaptured(json.dumps(state).encode()))
+        captured = json.dumps(state).encode() + b"\n"
+        if log.length <= CARRIED_LOG_BYTES:
+            captured += compress(log.piece(0, log.length), 1)
+        self._step(events.StateCaptured(captured))
 
     def _restore(self, effect: effects.RestoreState) -> None:
-        state = json.loads(effect.state)
+        header, _, carried = effect.state.partition(b"\n")
+        state = json.loads(header)
+        log = decompressobj().decompress(carried, CARRIED_LOG_BYTES) if carried else None
 
         def replay(data: bytes) -> None:
             with self.lock:
                 self.application.begin_replay(data, state["out"], state["again"])
 
         self.application.begin_restoring()
-        self.world.fetch(effect.state, replay)
+        self.world.restore(state, log, replay)

@@ -28,6 +28,7 @@ from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.liveness import Liveness, fetch_log
+from llft.runtime.native.pulse import open_pulse
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
 from llft.runtime.settings import Settings
@@ -40,6 +41,8 @@ DIED_STATUS = 70
 DIFFERENT_STATUS = 78
 """Starting it again would not help."""
 FETCH_TIMEOUT_S = 30.0
+FETCH_ROUNDS = 50
+FETCH_PAUSE_S = 0.1
 
 
 class Randomness:
@@ -87,15 +90,14 @@ class ReplicaProcess:
         self.call = self.driver.call
         self.spawn = self.driver.spawn
         self.current = self.driver.current
-        self.multicast = self.transport.multicast
-        self.transmit = self.transport.transmit
+        self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
         self.receive = self.transport.receive
         self._wishes: list[events.Event] = []
-        self._fetched_from = ""
 
     def start(self) -> None:
-        for warning in self.transport.warnings:
-            self.say(warning)
+        for warning in (*self.transport.warnings, self._without_pulse):
+            if warning:
+                self.say(warning)
         specification = self.specification
         former = specification.get("former")
         started = events.Started(
@@ -115,6 +117,14 @@ class ReplicaProcess:
         sys.stderr.flush()
 
     # -- Network -----------------------------------------------------------------------------------
+
+    def multicast(self, group_id: int, data: bytes) -> None:
+        self.transport.multicast(group_id, data)
+        self.pulse.note(group_id, data)
+
+    def transmit(self, birth_id: BirthId, data: bytes) -> None:
+        self.transport.transmit(birth_id, data)
+        self.pulse.note(birth_id, data)
 
     def work(self, now_ns: int) -> list[BirthId]:
         self.liveness.work(now_ns)
@@ -136,6 +146,7 @@ class ReplicaProcess:
     # -- World -------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> None:
+        self.pulse.record(record)
         self.journal.write(record)
         text = self.timeline.take(record)
         if text:
@@ -144,35 +155,37 @@ class ReplicaProcess:
     def flush(self) -> None:
         self.journal.flush()
 
-    def fetch(self, state: bytes, done: Callable[[bytes], None]) -> None:
-        originals.start_new_thread(self._fetch, (json.loads(state), done))
+    def restore(self, state: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
+        originals.start_new_thread(self._restore, (state, log, done))
 
-    def _fetch(self, wanted: dict[str, Any], done: Callable[[bytes], None]) -> None:
-        """In a thread of its own: the log may be long, and the core must go on meanwhile."""
+    def _restore(self, wanted: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
         source = BirthId(*wanted["birth"])
         self._refuse_if_different(wanted["fingerprint"])
         try:
-            data = self._fetch_from(source, wanted)
+            data = self._fetch(source, wanted) if log is None else log
             self.say(f"replaying {len(data)} bytes of the program's past")
             done(data)
         except (OSError, PeerError) as error:
             with self.driver.lock:
                 self.reborn(f"no birth log: {error}")
 
-    def _fetch_from(self, source: BirthId, wanted: dict[str, Any]) -> bytes:
+    def _fetch(self, source: BirthId, wanted: dict[str, Any]) -> bytes:
         """From whoever took the checkpoint, or, should it be gone, from another member: under the token
         all members have the same log."""
-        candidates = [source, *(peer.birth_id for peer in self.transport.peers() if peer.birth_id != source)]
         failure: OSError | PeerError = PeerError("birth_log_nowhere", "nobody serves it")
-        for candidate in candidates:
-            try:
-                data = fetch_log(self.liveness.peer(candidate), wanted["length"], timeout_s=FETCH_TIMEOUT_S)
-            except (OSError, PeerError) as error:
-                failure = error
-                continue
-            if crc32(data) == wanted["digest"]:
-                return data
-            failure = PeerError("birth_log_digest_differs", "fetch it again", source=str(candidate))
+        for _ in range(FETCH_ROUNDS):
+            others = (peer.birth_id for peer in self.transport.peers() if peer.birth_id != source)
+            for candidate in (source, *others):
+                try:
+                    peer = self.liveness.peer(candidate)
+                    data = fetch_log(peer, wanted["length"], timeout_s=FETCH_TIMEOUT_S)
+                except (OSError, PeerError) as error:
+                    failure = error
+                    continue
+                if crc32(data) == wanted["digest"]:
+                    return data
+                failure = PeerError("birth_log_digest_differs", "fetch it again", source=str(candidate))
+            originals.sleep(FETCH_PAUSE_S)  # another member may not be as far yet
         raise failure
 
     def _refuse_if_different(self, group: Fingerprint) -> None:
@@ -212,6 +225,7 @@ class ReplicaProcess:
         originals.exit_now(DIED_STATUS)
 
     def _close(self) -> None:
+        self.pulse.stop()
         try:
             self.journal.close()
         except OSError as error:
@@ -305,6 +319,7 @@ class ReplicaProcess:
             "listening": [list(address) for address in self.listening_at],
             "log_bytes": self.driver.application.log.length,
             "transport": self.transport.statistics(),
+            "pulse": self.pulse.statistics(),
             "statistics": statistics,
             "uptime_s": (originals.monotonic_ns() - self.started_ns) / 1e9,
         }
