@@ -223,7 +223,7 @@ class Replica:
         if self.reticence.switch_at >= 0:
             self.reticence.switch_if_ready()
         self.hand_out_completions()
-        if self.transfer.recipients and standing.role == PRIMARY:
+        if self.transfer.recipients and standing.role == PRIMARY and not self.reticence.silent:
             self.outbox.effects.append(CaptureState())
 
     def hand_out_completions(self) -> None:

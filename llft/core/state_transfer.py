@@ -3,6 +3,10 @@
 A checkpoint is the application's own state plus everything of the protocols that belongs to the same point
 of the order log: the virtual synchrony point for adding a backup. Messages that were not
 delivered before it are not in it: the joiner has logged them, or asks for them.
+
+Law: whoever follows the log to a checkpoint's offset is in the checkpoint's state. So what no entry
+proves yet is logged as the checkpoint's last entry (`record_checkpoint`). A new primary either has
+that entry, or its view starts before the offset, and all who took the checkpoint reset themselves.
 A semi-passive primary sends such checkpoints as updates to all backups.
 """
 
@@ -62,7 +66,9 @@ class StateTransfer:
     def on_state_captured(self, application: bytes) -> None:
         """Lines 41-42: the state of this very moment, sent to whoever waits for it."""
         replica = self.replica
+        replica.determinizer.record_checkpoint()
         state, offset, count = self.capture(application)
+        self._tell_backups(offset)
         digest = crc32(application)
         replica.outbox.record(StateTaken, count, len(application), digest)
         for recipient in self.recipients:
@@ -71,11 +77,19 @@ class StateTransfer:
             self.unacknowledged[recipient] = replica.intra.datagrams(header, encode_body(body))
             if recipient == NO_BIRTH:
                 self.update_offset = offset
+                self.updated_count = count
                 self.without_update = list(replica.standing.backups)
             else:
                 replica.messaging.watermarks.admit(recipient, offset)
             self._transmit(recipient)
         self.recipients = []
+
+    def _tell_backups(self, offset: int) -> None:
+        """Of the checkpoint's entry, before the checkpoint: a successor without it cannot use those
+        who took the checkpoint."""
+        known = min(self.replica.messaging.watermarks.of_member.values(), default=offset)
+        if known < offset:
+            self.replica.intra.send_order(known, offset)
 
     def _transmit(self, recipient: BirthId) -> None:
         """The same fragments every time, so that what arrives of each attempt adds up."""

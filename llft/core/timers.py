@@ -114,7 +114,6 @@ class Timers:
         replica = self.replica
         replica.transfer.update_ns = now_ns + self.timeouts.state_update_interval_ns
         if replica.performed_count != replica.transfer.updated_count and self.standing.backups:
-            replica.transfer.updated_count = replica.performed_count
             replica.transfer.want(NO_BIRTH)
 
     def _remove_laggards(self, now_ns: int) -> None:

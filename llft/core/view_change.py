@@ -80,8 +80,7 @@ class ViewChange:
         recovery.ask_ns = self.replica.now_ns + self.replica.config.timeouts.propose_interval_ns
 
     def _send_new_primary_view(self, connection: Connection) -> None:
-        settled = self.standing.role == PRIMARY
-        body = NewPrimaryViewBody(settled, self.messaging.lane.orders.end)
+        body = NewPrimaryViewBody(self.standing.role == PRIMARY, self.messaging.lane.orders.end)
         self.messaging.send_control(connection, MessageType.NEW_PRIMARY_VIEW, body)
 
     def on_timer(self, now_ns: int) -> None:
@@ -137,7 +136,7 @@ class ViewChange:
             self.settle_connection(connection, header, body)
 
     def give_up_connection(self, connection: Connection) -> None:
-        """The remote group's surviving branch lacks messages that we were told all its members had."""
+        """The remote group's surviving branch lacks what we delivered, or were told that all of it had."""
         if self.standing.role == PRIMARY and connection.settled:
             self.replica.reset_connection(connection, "lost: a pruned branch of the remote group had more")
 
@@ -259,6 +258,7 @@ class ViewChange:
     ) -> None:
         """Does the remote group know more of our past than we do? Then the connection is reset (D-07). If it
         has a new view itself, that is accepted now: everything of its old one has been performed."""
+        pruned = header.source_view != connection.in_view and connection.delivered_position > answer.last_sent
         if header.source_view != connection.in_view:
             if connection.in_view.supersedes(header.source_view):
                 return
@@ -272,14 +272,15 @@ class ViewChange:
             connection.delivered_view = connection.in_view
         known = connection.generated_before_successor(answer.received_view)
         if answer.received_up_to and (known is None or answer.received_up_to > known):
-            reason = "lost: the remote group knows more of the old primary"
-            self.replica.reset_connection(connection, reason)
-            return
-        # Less than the old primary had acknowledged, if the remote group flushed what it had not delivered.
-        connection.acked = connection.transmitted = answer.received_up_to
-        self.messaging.push(connection)
-        if connection.acked < connection.generated:
-            self.messaging.arm(connection, "retransmit_ns", self.replica.now_ns)
+            self.replica.reset_connection(connection, "lost: the remote group knows more of the old primary")
+        elif pruned or answer.received_up_to < connection.collected_up_to:
+            self.give_up_connection(connection)
+        else:
+            # Less than the old primary had acknowledged, if the remote group flushed what was undelivered.
+            connection.acked = connection.transmitted = answer.received_up_to
+            self.messaging.push(connection)
+            if connection.acked < connection.generated:
+                self.messaging.arm(connection, "retransmit_ns", self.replica.now_ns)
 
     def end_connection(self, connection: Connection) -> None:
         """The remote group says that the connection is over, or that it never knew it."""
@@ -297,8 +298,7 @@ class ViewChange:
         for connection in self.messaging.table:
             if not connection.settled:
                 self._send_new_primary_view(connection)
-                wait_ns = self.replica.config.timeouts.keep_alive_interval_ns
-                self.unsettled_ns = self.replica.now_ns + wait_ns
+                self.unsettled_ns = self.replica.now_ns + self.replica.config.timeouts.keep_alive_interval_ns
 
     # -- a backup passes the view change entry -------------------------------------------------
 

@@ -10,6 +10,7 @@ the scheduling decision under which it was made (token mode, D-16; 0 in ordered 
     (SOCKET, pick, thread, fd, count, data)          accept, connect, select, failed calls
     (GENERAL, pick, thread, operation, count, data)  the paper's (T, O, N, D)
     (WAKE,  pick, thread)                            token: a blocked thread became runnable
+    (CHECKPOINT, pick, thread)                       token: the state was taken; `thread` ran, 0: none
     (PRIMARY_VIEW, view, view_bases)                 view: ViewId, view_bases: ((fd, base), ...)
     (REMOTE_VIEW, fd, view, position)                messages from `position` on came in `view`
     (CONNECTION, what, fd, client_group_id, server_group_id, conn_seq_num)
@@ -37,7 +38,7 @@ The stream's laws:
 An entry is one byte of kind and flags (order_entries), then as varints what the flags announce
 (pick as a zigzag difference; thread; fd, clock or result; count), then the rest:
 
-    READ size [run-2]        SEND zigzag(timestamp-last-1) digest(4) [run-2]        WAKE
+    READ size [run-2]        SEND zigzag(timestamp-last-1) digest(4) [run-2]        WAKE        CHECKPOINT
     MUTEX mutex [count] [zigzag(result)]                TIME [zigzag(clock)] zigzag(value-last)
     SOCKET [count] length data                          GENERAL operation [count] length data
     PRIMARY_VIEW view number (fd base)*                 REMOTE_VIEW fd view position
@@ -50,6 +51,7 @@ from llft.wire.order_context import OrderContext
 from llft.wire.order_decoder import OrderDecoder
 from llft.wire.order_encoder import OrderEncoder
 from llft.wire.order_entries import (
+    CHECKPOINT,
     CONNECTION,
     GENERAL,
     MUTEX,
@@ -65,6 +67,7 @@ from llft.wire.order_entries import (
 )
 
 __all__ = [
+    "CHECKPOINT",
     "CONNECTION",
     "GENERAL",
     "MUTEX",

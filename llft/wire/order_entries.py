@@ -17,9 +17,10 @@ TIME: Final = 4
 SOCKET: Final = 5
 GENERAL: Final = 6
 WAKE: Final = 7
-PRIMARY_VIEW: Final = 8
-REMOTE_VIEW: Final = 9
-CONNECTION: Final = 10
+CHECKPOINT: Final = 8
+PRIMARY_VIEW: Final = 9
+REMOTE_VIEW: Final = 10
+CONNECTION: Final = 11
 
 Entry = tuple[Any, ...]
 
@@ -88,6 +89,7 @@ _FIELDS: Final[dict[int, tuple[str, ...]]] = {
     SOCKET: ("socket", "pick", "thread", "fd", "count", "data"),
     GENERAL: ("general", "pick", "thread", "operation", "count", "data"),
     WAKE: ("wake", "pick", "thread"),
+    CHECKPOINT: ("checkpoint", "pick", "thread"),
 }
 
 

@@ -13,6 +13,7 @@ from llft.errors import PeerError
 from llft.identifiers import BirthId, ViewId
 from llft.wire.order_context import OrderContext
 from llft.wire.order_entries import (
+    CHECKPOINT,
     CONNECTION,
     DATA_BYTES_MAX,
     GENERAL,
@@ -184,12 +185,12 @@ def _read_general(buffer: bytearray, position: int, context: OrderContext) -> Re
     return (GENERAL, pick, thread, operation, count, data), position
 
 
-def _read_wake(buffer: bytearray, position: int, context: OrderContext) -> Reading:
+def _read_decision(buffer: bytearray, position: int, context: OrderContext) -> Reading:
     head = buffer[position]
     _refuse_flags(head, NEW_ITEM | NEW_COUNT)
     pick, thread, position = get_head(buffer, head, position + 1, context)
     context.pick, context.thread = pick, thread
-    return (WAKE, pick, thread), position
+    return (head & KIND_MASK, pick, thread), position
 
 
 def _read_primary_view(buffer: bytearray, position: int, context: OrderContext) -> Reading:
@@ -240,7 +241,8 @@ READERS: Final[dict[int, Callable[[bytearray, int, OrderContext], Reading]]] = {
     TIME: _read_time,
     SOCKET: _read_socket,
     GENERAL: _read_general,
-    WAKE: _read_wake,
+    WAKE: _read_decision,
+    CHECKPOINT: _read_decision,
     PRIMARY_VIEW: _read_primary_view,
     REMOTE_VIEW: _read_remote_view,
     CONNECTION: _read_connection,

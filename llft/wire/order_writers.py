@@ -12,6 +12,7 @@ from typing import Final
 from llft.identifiers import ViewId
 from llft.wire.order_context import OrderContext
 from llft.wire.order_entries import (
+    CHECKPOINT,
     CONNECTION,
     DATA_BYTES_MAX,
     GENERAL,
@@ -142,9 +143,9 @@ def _write_general(context: OrderContext, entry: Entry) -> bytearray:
     return out
 
 
-def _write_wake(context: OrderContext, entry: Entry) -> bytearray:
-    _, pick, thread = entry
-    out = _head(WAKE, context, pick, thread)
+def _write_decision(context: OrderContext, entry: Entry) -> bytearray:
+    kind, pick, thread = entry
+    out = _head(kind, context, pick, thread)
     context.pick, context.thread = pick, thread
     return out
 
@@ -190,7 +191,8 @@ WRITERS: Final[dict[int, Callable[[OrderContext, Entry], bytearray]]] = {
     TIME: _write_time,
     SOCKET: _write_socket,
     GENERAL: _write_general,
-    WAKE: _write_wake,
+    WAKE: _write_decision,
+    CHECKPOINT: _write_decision,
     PRIMARY_VIEW: _write_primary_view,
     REMOTE_VIEW: _write_remote_view,
     CONNECTION: _write_connection,

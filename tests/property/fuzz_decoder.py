@@ -136,6 +136,7 @@ def seeds() -> list[bytes]:
         (order.SOCKET, 2, 2, 4, 1, b"data"),
         (order.GENERAL, 2, 2, 6, 1, b"data"),
         (order.WAKE, 3, 1),
+        (order.CHECKPOINT, 3, 0),
         (order.PRIMARY_VIEW, view, ((3, 1), (4, 2))),
         (order.REMOTE_VIEW, 3, view, 7),
         (order.CONNECTION, 1, 3, 4, 5, 6),

@@ -121,7 +121,7 @@ entries: SearchStrategy[order.Entry] = st.one_of(
     st.tuples(st.just(order.TIME), _picks, _threads, st.integers(0, 2) | signed(32), signed(64)),
     st.tuples(st.just(order.SOCKET), _picks, _threads, _fds, _counts, _data),
     st.tuples(st.just(order.GENERAL), _picks, _threads, st.integers(0, 3) | u64, _counts, _data),
-    st.tuples(st.just(order.WAKE), _picks, _threads),
+    st.tuples(st.sampled_from((order.WAKE, order.CHECKPOINT)), _picks, _threads),
     st.tuples(st.just(order.PRIMARY_VIEW), views, st.lists(st.tuples(u32, u64), max_size=4).map(tuple)),
     st.tuples(st.just(order.REMOTE_VIEW), u32, views, u64),
     st.tuples(st.just(order.CONNECTION), unsigned(8), u32, u32, u32, u32),

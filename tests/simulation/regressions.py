@@ -32,6 +32,9 @@ REGRESSIONS: list[Regression] = [
         "default", 328, {}, "buffers: backups kept a connection that was given up before it was accepted"
     ),
     Regression("default", 367, {}, "buffers: a semi-passive backup did not know which connections were over"),
+    Regression(
+        "default", 805, {}, "progress: a successor read at once where the checkpoint had a parked thread"
+    ),
     Regression("default", 1315, {}, "buffers: order information was held though all connections were reset"),
     Regression("default", 1419, {}, "exactly_once: two pruned branches, of which one wrote an end only"),
     Regression("default", 2669, {}, "buffers: a reset connection, closed in recovery, was not forgotten"),
@@ -51,6 +54,8 @@ REGRESSIONS: list[Regression] = [
     Regression("corruption", 2, {}, "exactly_once: the lane accepted what the decoder refuses"),
     Regression("partition", 3, {}, "progress: two primaries had each agreed with another one"),
     Regression("partition", 14, {}, "progress: a pruned branch had what the surviving one lacked"),
+    Regression("partition", 55, {}, "replies: a client agreed with a branch that lacked what it had read"),
+    Regression("partition", 332, {}, "replies: as partition 55"),
     Regression("churn", 19, {}, "resets: a server refused a connection whose CONNECT it had not seen"),
     Regression("partition-majority", 4, {}, "progress: nobody removed a member that had reset itself"),
     Regression("partition-majority", 35, {}, "progress: a proposer did not hear that it was removed"),

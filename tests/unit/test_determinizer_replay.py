@@ -160,6 +160,34 @@ def test_a_checkpoint_at_every_step_continues_identically(mode: ThreadMode, seed
 
 
 @MODES
+@pytest.mark.parametrize("seed", range(12))
+def test_the_successor_of_a_primary_that_fails_at_its_checkpoint_is_where_the_checkpoint_is(
+    mode: ThreadMode, seed: int
+) -> None:
+    """No later entry proves to the successor what the primary had decided; the checkpoint's own one must."""
+    primary = Replica(mode, seed, name="primary")
+    primary.begin_live()
+    while not primary.program.finished:
+        primary.live_step()
+        if primary.rng.random() > 0.1:
+            continue
+        primary.determinizer.record_checkpoint()
+        checkpoint = Checkpoint(primary)
+        successor = backup(mode, seed, name=f"successor {checkpoint.log_length}")
+        successor.follow(primary.log)
+        assert successor.determinizer.caught_up
+        successor.determinizer.go_live(successor.now_ns)
+        successor.drain()
+        successor.run_live()
+        joiner = checkpoint.restore(mode, seed, "joiner")
+        joiner.follow(successor.log)
+        assert joiner.outcome() == successor.outcome()
+    joiner = backup(mode, seed, name="joiner")
+    joiner.follow(primary.log)
+    assert joiner.outcome() == primary.outcome()
+
+
+@MODES
 def test_a_restored_replica_can_be_promoted(mode: ThreadMode) -> None:
     primary, checkpoints = live_with_checkpoints(mode, 5)
     for checkpoint in checkpoints[::3]:

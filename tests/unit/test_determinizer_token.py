@@ -10,6 +10,7 @@ from llft.core.determinizer.operations import (
     Accept,
     Claim,
     Connect,
+    Operation,
     ReadClock,
     Receive,
     Release,
@@ -20,7 +21,7 @@ from llft.core.determinizer.operations import (
 )
 from llft.errors import DivergenceError
 from llft.instant import NEVER
-from llft.wire.order import READ, SEND, SOCKET, TIME, WAKE, Entry
+from llft.wire.order import CHECKPOINT, READ, SEND, SOCKET, TIME, WAKE, Entry
 from tests.unit.determinizer_world import FakeConnections
 
 
@@ -90,6 +91,62 @@ def test_a_backup_learns_that_a_call_blocked_from_what_came_next() -> None:
     assert determinizer.drain() == []
     determinizer.follow((TIME, 2, 2, 0, 5))
     assert determinizer.drain() == [("start", 2, None)]
+
+
+def test_a_backup_learns_that_a_call_blocked_from_a_checkpoint() -> None:
+    primary, connections, log = build(live=True, incoming=1)
+    primary.drain()
+    primary.invoke(1, Accept(), 0)
+    primary.record_checkpoint()
+    assert log == [(CHECKPOINT, 1, 0)]
+    successor, connections, log = build(live=False, incoming=1)
+    connections.visible = 1
+    successor.invoke(1, Accept(), 0)
+    successor.follow((CHECKPOINT, 1, 0))
+    assert successor.caught_up
+    successor.go_live(0)
+    assert [entry[:3] for entry in log] == [(WAKE, 1, 1), (SOCKET, 2, 1)]
+
+
+def test_a_checkpoint_while_a_thread_runs_says_nothing_of_its_call() -> None:
+    primary, _, log = build(live=True)
+    primary.record_checkpoint()
+    assert log == [(CHECKPOINT, 1, 1)]
+    successor, connections, log = build(live=False, incoming=1)
+    connections.visible = 1
+    successor.invoke(1, Accept(), 0)
+    successor.follow((CHECKPOINT, 1, 1))
+    assert successor.caught_up
+    successor.go_live(0)
+    assert [entry[:3] for entry in log] == [(SOCKET, 1, 1)]
+
+
+def test_a_checkpoint_may_find_a_backup_ahead_by_what_is_certain() -> None:
+    backup, _, _ = build(live=False)
+    backup.invoke(1, Yield(), 0)
+    backup.follow((CHECKPOINT, 1, 1))
+    assert backup.caught_up
+    backup.follow((TIME, 2, 1, 0, 5))
+    backup.invoke(1, ReadClock(), 0)
+    assert backup.drain()[-1] == ("resume", 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("calls", "entry"),
+    [
+        ([Yield()], (CHECKPOINT, 1, 0)),
+        ([Yield()], (CHECKPOINT, 2, 2)),
+        ([Spawn(None), Sleep(10)], (CHECKPOINT, 1, 0)),
+        ([Sleep(10)], (CHECKPOINT, 2, 1)),
+        ([ReadClock()], (CHECKPOINT, 1, 0)),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_reached_is_a_divergence(calls: list[Operation], entry: Entry) -> None:
+    backup, _, _ = build(live=False)
+    for call in calls:
+        backup.invoke(1, call, 0)
+    with pytest.raises(DivergenceError):
+        backup.follow(entry)
 
 
 @pytest.mark.parametrize(

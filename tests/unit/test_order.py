@@ -8,6 +8,7 @@ from llft.errors import MisuseError, PeerError
 from llft.identifiers import BirthId, ViewId
 from llft.wire import order_context, order_readers
 from llft.wire.order import (
+    CHECKPOINT,
     CONNECTION,
     GENERAL,
     MUTEX,
@@ -51,8 +52,9 @@ def cost(entry: Entry, *before: Entry) -> int:
 
 
 def test_constants_are_part_of_the_format() -> None:
-    kinds = (READ, SEND, MUTEX, TIME, SOCKET, GENERAL, WAKE, PRIMARY_VIEW, REMOTE_VIEW, CONNECTION)
-    assert kinds == (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+    operations = (READ, SEND, MUTEX, TIME, SOCKET, GENERAL)
+    assert operations == (1, 2, 3, 4, 5, 6)
+    assert (WAKE, CHECKPOINT, PRIMARY_VIEW, REMOTE_VIEW, CONNECTION) == (7, 8, 9, 10, 11)
 
 
 def test_common_entries_are_tiny() -> None:
@@ -70,6 +72,7 @@ def test_common_entries_are_tiny() -> None:
     assert cost((MUTEX, 5, 1, 2, 2, True), *before) == 2
     assert cost((GENERAL, 5, 1, 9, 2, b"ab"), *before) == 5
     assert cost((WAKE, 6, 2), *before) == 3
+    assert cost((CHECKPOINT, 6, 0), *before) == 3
 
 
 def test_identical_reads_merge_until_sealed() -> None:
@@ -185,7 +188,8 @@ def test_a_refused_entry_leaves_no_trace(entry: Entry) -> None:
         b"\x84\x00",
         b"\x46\x00\x00",
         b"\x47",
-        b"\x18\x00",
+        b"\x48",
+        b"\x1a\x00",
         b"\x19\x00",
         b"\x06\x01\x80\x80\x04",
     ],

@@ -131,6 +131,11 @@ class Determinizer:
         again: the operation that they wait in was in the checkpoint."""
         return self._engine.is_out(thread)
 
+    def record_checkpoint(self) -> None:
+        """At a primary, right before `snapshot`: an entry, if need be, that brings whoever follows the log to
+        the very state that is captured."""
+        self._engine.record_checkpoint()
+
     def snapshot(self) -> bytes:
         """Everything that a restored one needs to continue identically, threads that are out included
         (it will get their next invoke). All entries are consumed and all completions drained."""

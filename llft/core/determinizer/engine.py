@@ -67,6 +67,10 @@ class Engine:
     def next_deadline(self) -> int:
         raise NotImplementedError
 
+    def record_checkpoint(self) -> None:
+        """Log what of a live engine's state the entries so far do not prove. In ordered mode that is nothing:
+        a thread waits in its call until it has an entry, so where threads are follows from the log."""
+
     def statistics(self) -> dict[str, int]:
         return {
             "recorded": self.outside.recorded_count,

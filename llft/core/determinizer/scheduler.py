@@ -11,6 +11,10 @@ becomes runnable. Laws:
   the entries of decision k are its results, then its wake-ups, then those of decision k+1.
 * Therefore a backup that knows that the next entry has a pick greater than k knows all that happened
   before decision k+1, and may make it (`token.TokenEngine` does this reasoning).
+* A checkpoint has what was decided since the last entry: that calls blocked, that nobody was woken before
+  a pick. If the primary fails now, no later entry proves it; a successor may decide otherwise, and
+  who was restored from the checkpoint would stand elsewhere. So the checkpoint is an entry itself:
+  (CHECKPOINT, k, thread that runs, or NOBODY). Who consumes it stands where the primary stood.
 
 A thread that used up its quantum stops even if nobody else is runnable, because only then the
 outside can enter.
@@ -19,10 +23,12 @@ outside can enter.
 from __future__ import annotations
 
 from collections import deque
-from typing import Literal
+from typing import Any, Literal
 
+from llft.core.determinizer.reproduction import diverged
 from llft.errors import InvariantError
 from llft.identifiers import ThreadId
+from llft.wire.order import CHECKPOINT, Entry
 
 What = Literal["start", "resume", "retry"]
 Runnable = tuple[What, ThreadId, object]
@@ -62,6 +68,22 @@ class TokenScheduler:
         self.calls = 0
         return runnable
 
+    def checkpoint(self) -> Entry:
+        return (CHECKPOINT, self.pick_count, self.running)
+
+    def has_reached(self, checkpoint: Entry) -> bool:
+        """Whether this replica stands where the primary stood, or beyond it by steps that need no proof."""
+        _, pick, thread = checkpoint
+        if self.pick_count < pick:
+            return False
+        if thread == NOBODY:  # and nobody could be picked
+            if self.pick_count > pick or self.run_queue:
+                raise diverged(self.running, "threads run", checkpoint)
+            return not self.running
+        if self.pick_count == pick and self.running not in (thread, NOBODY):
+            raise diverged(self.running, "another thread runs", checkpoint)
+        return True
+
     def spend(self) -> bool:
         """Count one interposed call; True if the quantum is used up."""
         self.calls += 1
@@ -70,3 +92,19 @@ class TokenScheduler:
     def stop(self) -> None:
         """The running thread gives the token back."""
         self.running = NOBODY
+
+    def capture(self) -> dict[str, Any]:
+        return {
+            "run_queue": list(self.run_queue),
+            "running": self.running,
+            "pick_count": self.pick_count,
+            "calls": self.calls,
+            "quantum_calls": self.quantum_calls,
+        }
+
+    def adopt(self, state: dict[str, Any]) -> None:
+        self.run_queue = deque(state["run_queue"])
+        self.running = state["running"]
+        self.pick_count = state["pick_count"]
+        self.calls = state["calls"]
+        self.quantum_calls = state["quantum_calls"]

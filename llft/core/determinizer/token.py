@@ -14,6 +14,7 @@ log proves (`scheduler` has the laws):
     none              wait                                wait, unless no thread is parked
     a result, pick k  the call's result                   divergence
     WAKE, pick k      the call blocked: park              wake that thread
+    CHECKPOINT, k     if nobody ran there: park           go on
     pick > k          the call blocked: park              make decision k+1
     pick < k          divergence                          divergence
 
@@ -44,7 +45,7 @@ from llft.core.determinizer.token_threads import TokenThreads
 from llft.errors import MisuseError
 from llft.identifiers import ThreadId
 from llft.instant import NEVER
-from llft.wire.order import PRIMARY_VIEW, WAKE, Entry
+from llft.wire.order import CHECKPOINT, PRIMARY_VIEW, WAKE, Entry
 
 
 class TokenEngine(TokenThreads):
@@ -148,10 +149,14 @@ class TokenEngine(TokenThreads):
                 return
 
     def _pass_barriers(self) -> None:
-        """View changes at the head of the log: everything before them is consumed."""
+        """View changes at the head of the log: everything before them is consumed. And checkpoints."""
         log = self._log
-        while log and log[0][0] >= PRIMARY_VIEW:
-            self.outside.connections.passed(log[0])
+        while log:
+            head = log[0]
+            if head[0] >= PRIMARY_VIEW:
+                self.outside.connections.passed(head)
+            elif head[0] != CHECKPOINT or not self.scheduler.has_reached(head):
+                return
             self._consume()
 
     def _resolve(self, operation: Operation) -> bool:
@@ -166,7 +171,7 @@ class TokenEngine(TokenThreads):
         if not self._log:
             return False
         head, pick = self._log[0], self.scheduler.pick_count
-        if head[0] != WAKE and head[1] == pick:
+        if head[0] < WAKE and head[1] == pick:
             result = self.reproduction.reproduce(thread, operation, head)
             self._consume()
             if result is not MORE:
@@ -229,31 +234,26 @@ class TokenEngine(TokenThreads):
     def _consume(self) -> None:
         self.consumed(self.consumed_count + 1, self._log.popleft())
 
+    def record_checkpoint(self) -> None:
+        self.outside.record(self.scheduler.checkpoint())
+
     def capture(self) -> dict[str, Any]:
         """An Obtain that waits is captured as not invoked (`operations.Obtain` says why)."""
-        scheduler = self.scheduler
         asleep = self._parking.asleep
-        return super().capture() | {
+        return {
+            **super().capture(),
+            **self.scheduler.capture(),
             **({"asleep": asleep} if asleep else {}),
             "mode": "token",
             "mutexes": self.mutexes.capture(with_waiters=True),
-            "run_queue": list(scheduler.run_queue),
-            "running": scheduler.running,
-            "pick_count": scheduler.pick_count,
-            "calls": scheduler.calls,
-            "quantum_calls": scheduler.quantum_calls,
             "pending": None if isinstance(self._pending, Obtain) else self._pending,
         }
 
     def adopt(self, state: dict[str, Any], now_ns: int, age_ns: int) -> None:
         super().adopt(state, now_ns, age_ns)
         self.mutexes.adopt(state["mutexes"])
-        scheduler = self.scheduler
-        scheduler.run_queue = deque(state["run_queue"])
-        scheduler.running = state["running"]
-        scheduler.pick_count = self.outside.pick = state["pick_count"]
-        scheduler.calls = state["calls"]
-        scheduler.quantum_calls = state["quantum_calls"]
+        self.scheduler.adopt(state)
+        self.outside.pick = self.scheduler.pick_count
         self._pending = state["pending"]
         self._parking.asleep = state.get("asleep", {})
 

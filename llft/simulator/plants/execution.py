@@ -188,7 +188,7 @@ PLANTS = (
         "a checkpoint does not carry the messages that were sent and may have to be sent again",
         (Patch(state_transfer, "_export", _sends_nothing_again),),
         profile="crash",
-        seed=3,
+        seed=14,
     ),
     Plant(
         "descriptors-not-transferred",
