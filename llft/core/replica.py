@@ -248,10 +248,13 @@ class Replica:
         """Something is held back until backups know more: tell them at once, and ask."""
         if not self.messaging.waiting_for_backups:
             return
-        self.messaging.waiting_for_backups = False
         orders = self.messaging.lane.orders
         known = min(self.messaging.watermarks.of_member.values(), default=orders.end)
-        if known < orders.end and self.timers.may_tell(self.now_ns):
+        if known < orders.end and self.now_ns < self.timers.may_tell_ns():
+            return  # and the wish is kept until then
+        self.messaging.waiting_for_backups = False
+        if known < orders.end:
+            self.timers.told_ns = self.now_ns
             self.intra.send_order(known, orders.end, MessageFlag.ANSWER_AT_ONCE)
 
     # -- the order log -------------------------------------------------------------------------

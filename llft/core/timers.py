@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from llft.config import PartitionPolicy, Replication
 from llft.core.messaging.connection import Connection
 from llft.core.standing import BACKUP, PRIMARY, PROPOSING
-from llft.identifiers import NO_BIRTH, BirthId
+from llft.identifiers import NO_BIRTH, BirthId, GroupId
 from llft.instant import NEVER
 from llft.journal.record import Suspected
 from llft.wire.messages import MessageType
@@ -68,6 +68,7 @@ class Timers:
                 replica.sockets.connect_deadline(),
                 replica.transfer.update_ns,
                 replica.reticence.switching_until_ns or NEVER,
+                self.may_tell_ns() if self.messaging.waiting_for_backups else NEVER,
             )
         return min(deadline, replica.view_change.next_deadline())
 
@@ -264,15 +265,16 @@ class Timers:
 
     # -- telling others ------------------------------------------------------------------------------
 
-    def may_tell(self, now_ns: int) -> bool:
-        """Backups are told of pending order information at most every half millisecond."""
-        if now_ns - self.told_ns < self.timeouts.heartbeat_interval_ns // 10:
-            return False
-        self.told_ns = now_ns
-        return True
+    def may_tell_ns(self) -> int:
+        """From when on backups may be told of pending order information again: not too often."""
+        return self.told_ns + self.timeouts.heartbeat_interval_ns // 10
 
     def announce_commit(self) -> None:
-        """D-10: gateways wait for the output commit; tell them when it has advanced."""
+        """D-10: gateways wait for the output commit; tell them when it has advanced. It is the same for all
+        connections with a group, so one is enough."""
+        told: set[GroupId] = set()
         for connection in self.messaging.table:
-            if connection.acked < connection.generated or connection.sent:
+            group_id = connection.remote_group_id
+            if connection.sent and connection.settled and group_id not in told:
+                told.add(group_id)
                 self.messaging.send_control(connection, MessageType.KEEP_ALIVE)

@@ -156,7 +156,14 @@ class VirtualSockets:
             if self.messaging.config.outside or connection.received[0].view != connection.received[-1].view:
                 available = self._deliverable(connection)
             return min(limit, available) if available else None
-        return 0 if connection.at_end else None
+        return 0 if connection.at_end and self._may_end(connection) else None
+
+    def _may_end(self, connection: Connection) -> bool:
+        """At a gateway the end of the stream is output like any other (D-10)."""
+        if not self.messaging.config.outside or not connection.received:
+            return True
+        held = self.messaging.held_for(connection.remote_group_id)
+        return connection.received[-1].order_end <= held.committed
 
     def _deliverable(self, connection: Connection) -> int:
         """Bytes of the first messages that came in one view and, at a gateway, are committed (D-10)."""

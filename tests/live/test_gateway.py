@@ -360,16 +360,7 @@ def mute_backup(world: World) -> None:
     world.hub.loses = loses
 
 
-IN_FRAGMENTS = pytest.param(
-    5000,
-    marks=pytest.mark.xfail(
-        reason="a message in fragments arrives without the end of its order information: the last "
-        "fragment does not name it (Messaging.transmit_fragments), so nothing is waited for"
-    ),
-)
-
-
-@pytest.mark.parametrize("size", [100, IN_FRAGMENTS])
+@pytest.mark.parametrize("size", [100, 5000])
 def test_no_byte_leaves_before_a_backup_holds_its_order(worlds: list[World], size: int) -> None:
     world = make(worlds, backup_timeout_ns=2000 * MS)
     client = world.connect()
@@ -383,3 +374,16 @@ def test_no_byte_leaves_before_a_backup_holds_its_order(worlds: list[World], siz
     assert connection.sent, "the primary has answered"
     world.hub.loses = lambda sender, group_id, data: False
     assert world.read(client, size) == b"x" * size
+
+
+def test_the_end_of_the_stream_is_committed_too(worlds: list[World]) -> None:
+    world = make(worlds, backup_timeout_ns=2000 * MS)
+    client = world.connect()
+    client.sendall(b"hello")
+    assert world.read(client, 5) == b"hello"
+    mute_backup(world)
+    client.shutdown(socket.SHUT_WR)
+    world.during(0.3)
+    assert take(client, 1) is None
+    world.hub.loses = lambda sender, group_id, data: False
+    assert world.read(client, 1) == b""

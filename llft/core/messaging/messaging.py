@@ -155,6 +155,7 @@ class Messaging:
 
     def transmit(self, connection: Connection, message: SentMessage) -> None:
         """Line 16, and line 46 when it is a retransmission."""
+        self._seek_commit()
         now_ns = self.outbox.now_ns
         if len(message.payload) <= self._room(connection):
             self.outbox.multicast(connection.remote_group_id, self.lane.datagram(connection, message))
@@ -164,6 +165,16 @@ class Messaging:
         connection.keep_alive_ns = now_ns + self.config.timeouts.keep_alive_interval_ns
         if connection.retransmit_ns == NEVER:
             self.arm(connection, "retransmit_ns", now_ns + self.config.timeouts.retransmit_interval_ns)
+
+    def _seek_commit(self) -> None:
+        """D-10: what depends on nobody is committed as it leaves; else backups are asked at once, for a
+        gateway waits for their answer, and a heartbeat would be late."""
+        lane = self.lane
+        lane.flush()
+        if self.config.output_commit_level == 0 or not self.watermarks.of_member:
+            lane.order_committed = max(lane.order_committed, lane.orders.end)
+        elif lane.order_committed < lane.orders.end:
+            self.waiting_for_backups = True
 
     def _room(self, connection: Connection) -> int:
         """Payload that fits into one datagram with the order information that it has to carry now."""
@@ -226,6 +237,9 @@ class Messaging:
             )
             held = self.held_for(connection.remote_group_id)
             message.reflected_start, message.reflected_bytes = held.next_reflection(limit // 2)
+        elif header.fragment_count > 1:
+            # The fragment that comes last must say what the message depends on, whichever it is (D-10).
+            message.order_start = self.lane.orders.end
         self.outbox.multicast(connection.remote_group_id, encode(message))
 
     def send_control(
