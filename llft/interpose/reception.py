@@ -24,6 +24,9 @@ DOOR = 0
 """The core's descriptor on which connections arrive."""
 
 BACKLOG_MAX = 4096
+HALL_MAX = 1024
+"""Connections that have come and not said what they want: no more are let in until some have."""
+
 WILDCARDS = ("0.0.0.0", "::")
 
 
@@ -73,7 +76,8 @@ class Reception:
         return None
 
     def ask(self, asked: Asked) -> None:
-        asked.reading[DOOR] = None
+        if len(self._hall) < HALL_MAX:
+            asked.reading[DOOR] = None
         for fd in self._hall:
             asked.reading[fd] = None
 
