@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PULSE := $(VENV)/.pulse
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
@@ -18,13 +19,18 @@ help:
 	@echo 'make setup   the virtual environment in $(VENV) (the others do this by themselves)'
 	@echo 'make clean   remove what the others made'
 
-setup: $(STAMP)
+setup: $(STAMP) $(PULSE)
 
 # The stamp makes every later run free; a changed pyproject.toml makes it stale.
 $(STAMP): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer is needed; set PYTHON=/path/to/it'; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# The native pulse, if there is a C compiler; without one it says what is lost, and all else works.
+$(PULSE): $(STAMP) llft/runtime/native/pulse.c llft/runtime/native/build.py
+	$(BIN)/python -m llft.runtime.native.build
 	@touch $@
 
 demo: setup
@@ -45,4 +51,5 @@ bench: setup
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+	rm -f llft/runtime/native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

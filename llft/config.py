@@ -47,6 +47,8 @@ class Timeouts:
     switch_bound_ns: int = 60 * MS
     lag_bound_ns: int = 400 * MS
     state_update_interval_ns: int = 50 * MS
+    pulse_bound_ns: int = 1000 * MS
+    """So long a process beats that does not get its interpreter's lock (`runtime.native`)."""
     max_count: int = 6
     join_max_count: int = 12
     max_ack: int = 8

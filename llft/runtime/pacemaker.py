@@ -4,10 +4,9 @@ It beats while the program computes, and is the pump when no application thread 
 a primary when all its threads wait and none of them got to it (after a promotion, when a thread ended).
 
 What it can promise: it needs the interpreter's lock for a few hundred microseconds per beat. A program
-that computes in
-Python hands that lock over every `SWITCH_INTERVAL_S`; a C extension that holds it for longer than the
-primary's
-timeout makes this process silent, and the group replaces it (it finds itself superseded, and rejoins).
+that computes in Python hands that lock over every `SWITCH_INTERVAL_S`. While a C extension holds it for
+longer, the native pulse (`runtime.native`) beats instead, for a bounded time; after that, or without a
+pulse, this process is silent, and the group replaces it (it finds itself superseded, and rejoins).
 
 A backup is *lazy*: once something has arrived it lets more arrive for LAZY_S before it looks, so that a
 stream of datagrams wakes it two thousand times a second at most, and an idle one does not wake it at all.

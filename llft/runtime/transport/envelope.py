@@ -6,9 +6,9 @@
 The MAC is a keyed BLAKE2b-128 over everything before it. Without a key (loopback only) it is a CRC in the
 same place: whoever could forge one could compute the other, and the CRC costs a fifth of the time.
 
-Sequence numbers count from 1 in two channels, told apart by the highest bit: what goes to a group and what
-goes to one process arrive at different sockets, and a number in one must not push the other's out of the
-replay window.
+Sequence numbers count from 1 in three channels, told apart by the two highest bits: what goes to a group and
+what goes to one process arrive at different sockets, a pulse (`runtime.native`) is sealed long before it is
+sent, and a number in one channel must not push another's out of the replay window.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _IDENTITY_END = 2 + IDENTITY.size
 HEADER_BYTES = _IDENTITY_END + _SEQUENCE.size
 ENVELOPE_BYTES = HEADER_BYTES + MAC_BYTES
 
-_CHANNEL_BIT = 63
+_CHANNEL_BIT = 62
 _NUMBER_MASK = (1 << _CHANNEL_BIT) - 1
 _CRC_PADDING = b"llft, no key"
 
@@ -41,7 +41,8 @@ Mac = Callable[[bytes | memoryview], bytes]
 
 class Channel(IntEnum):
     TO_GROUP = 0
-    TO_PROCESS = 1
+    PULSE = 1
+    TO_PROCESS = 2
 
 
 def _mac_under(key: bytes) -> Mac:
@@ -67,7 +68,7 @@ class Sealer:
         self._birth_id = birth_id
         self._key_number = keys.sending_number
         self.set_service_port(service_port)
-        self._sequences = (count(1), count((1 << _CHANNEL_BIT) + 1))
+        self._sequences = tuple(count((channel << _CHANNEL_BIT) + 1) for channel in Channel)
         key = keys.key(keys.sending_number)
         assert key is not None
         self._mac = _mac_under(key)
@@ -104,10 +105,13 @@ class Opener:
             return self._drop("wrong_key")
         if not compare_digest(mac(memoryview(datagram)[:-MAC_BYTES]), datagram[-MAC_BYTES:]):
             return self._drop(self._mismatch)
+        sequence = _SEQUENCE.unpack_from(datagram, _IDENTITY_END)[0]
+        channel = sequence >> _CHANNEL_BIT
+        if channel >= len(Channel):
+            return self._drop("malformed")
         identity = datagram[2:_IDENTITY_END]
         sender = self.senders.find(identity) or self.senders.add(identity)
-        sequence = _SEQUENCE.unpack_from(datagram, _IDENTITY_END)[0]
-        if not sender.windows[sequence >> _CHANNEL_BIT].accept(sequence & _NUMBER_MASK):
+        if not sender.windows[channel].accept(sequence & _NUMBER_MASK):
             return self._drop("replayed")
         return sender, datagram[HEADER_BYTES:-MAC_BYTES]
 

@@ -7,7 +7,7 @@ they may be two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from llft.identifiers import BirthId, GroupId
@@ -40,6 +40,16 @@ class Transport(Protocol):
 
     def transmit(self, birth_id: BirthId, data: bytes) -> None:
         """To one process that was heard before."""
+
+    def route(self, to: GroupId | BirthId) -> Sequence[Address]:
+        """Where `multicast` or `transmit` would send now; empty if nowhere."""
+
+    def seal_pulse(self, data: bytes) -> bytes:
+        """In an envelope with a number of its own, to be sent later or never (`runtime.native`)."""
+
+    @property
+    def sending_fileno(self) -> int:
+        """The socket that everything leaves by."""
 
     def receive(self) -> list[bytes]:
         """A batch; empty if there is nothing. Bounded, so there may be more."""

@@ -6,11 +6,11 @@ held back comes after later datagrams, or with a later call of `receive`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from llft.identifiers import BirthId, GroupId
 from llft.runtime.settings import FaultInjection
-from llft.runtime.transport.interface import Peer, Transport
+from llft.runtime.transport.interface import Address, Peer, Transport
 
 _WORD = (1 << 64) - 1
 
@@ -63,6 +63,16 @@ class LossyTransport:
 
     def transmit(self, birth_id: BirthId, data: bytes) -> None:
         self._inner.transmit(birth_id, data)
+
+    def route(self, to: GroupId | BirthId) -> Sequence[Address]:
+        return self._inner.route(to)
+
+    def seal_pulse(self, data: bytes) -> bytes:
+        return self._inner.seal_pulse(data)
+
+    @property
+    def sending_fileno(self) -> int:
+        return self._inner.sending_fileno
 
     def receive(self) -> list[bytes]:
         late, self._held = self._held, []

@@ -31,7 +31,7 @@ class Sender:
     def __init__(self, identity: bytes) -> None:
         self.group_id, host_id, pid, start_ns, self.service_port = IDENTITY.unpack(identity)
         self.birth_id = BirthId(host_id, pid, start_ns)
-        self.windows = (ReplayWindow(), ReplayWindow())
+        self.windows = (ReplayWindow(), ReplayWindow(), ReplayWindow())
         self.address = NOWHERE
         self.heard_ns = 0
 

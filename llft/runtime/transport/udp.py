@@ -86,9 +86,11 @@ class UdpTransport:
 
     def multicast(self, group_id: GroupId, data: bytes) -> None:
         sealed = self._seal(data, Channel.TO_GROUP)
-        now_ns = originals.monotonic_ns()
-        for address in self._addressing.destinations(group_id, self._opener.senders, now_ns):
+        for address in self._destinations(group_id):
             self._send(sealed, address)
+
+    def _destinations(self, group_id: GroupId) -> Sequence[Address]:
+        return self._addressing.destinations(group_id, self._opener.senders, originals.monotonic_ns())
 
     def transmit(self, birth_id: BirthId, data: bytes) -> None:
         sender = self._opener.senders.of_birth(birth_id)
@@ -96,6 +98,19 @@ class UdpTransport:
             self._counts["unknown_process"] += 1
             return
         self._send(self._seal(data, Channel.TO_PROCESS), sender.address)
+
+    def route(self, to: GroupId | BirthId) -> Sequence[Address]:
+        if isinstance(to, int):
+            return self._destinations(to)
+        sender = self._opener.senders.of_birth(to)
+        return () if sender is None or sender.address == NOWHERE else (sender.address,)
+
+    def seal_pulse(self, data: bytes) -> bytes:
+        return self._seal(data, Channel.PULSE)
+
+    @property
+    def sending_fileno(self) -> int:
+        return self._sending.fileno()
 
     def _seal(self, data: bytes, channel: Channel) -> bytes:
         """A receiver cuts what is longer, and takes it for a forgery: it would be sent again for ever."""

@@ -1,0 +1,227 @@
+"""The Python side of the pulse (`pulse.c`): keeps it supplied with sealed copies of the last Heartbeat.
+
+To the protocol a pulse is a Heartbeat that the network has duplicated and delayed, by at most the bound. It
+bears that anyway: what a Heartbeat says (beat, echo, order end, watermark) only grows, and holds for its view
+alone. A receiver counts it as a sign of life and learns nothing new.
+
+What is repeated, and when not:
+
+ - Heartbeats of this process only. A superseded one passes on the winner's, which is not its own.
+ - None that wants something (an answer, a switch, to leave): those are said by Python or not at all.
+ - A change of role, of view or of membership, and whatever is sent when one begins, empties the ring before
+   anything of the change leaves. It fills again with the beats of the new role.
+
+Every fourth beat SEALED_AT_ONCE copies take the place of the oldest; an emptied ring gets as many with every
+beat until it is full. To seal all of them every time would cost a tenth of a millisecond.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from _socket import inet_aton
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from llft import originals
+from llft.config import Timeouts
+from llft.identifiers import BirthId, GroupId
+from llft.journal.record import MembershipChanged, Record, RoleChanged, Superseded
+from llft.runtime.native.build import build
+from llft.runtime.transport.interface import Address, Transport
+from llft.wire.header import HEADER_BYTES, PREFIX_BYTES
+from llft.wire.messages import MessageFlag, MessageType
+
+SLOTS = 64
+DESTINATIONS = 64
+"""Both as in pulse.c. A larger group without multicast does without a pulse, and status counts that."""
+SEALED_AT_ONCE = 8
+BEATS_PER_SUPPLY = 4
+TYPE_PLACE = 1
+"""Of the message type in a datagram (`wire.header`); the flags follow the prefix, the sender the header."""
+
+_HEARTBEAT = int(MessageType.HEARTBEAT)
+_TURNS = (
+    int(MessageType.PROPOSE_PRIMARY),
+    int(MessageType.PROPOSE_PRIMARY_ACK),
+    int(MessageType.PROPOSE_BACKUP),
+)
+_TURNING_RECORDS = (RoleChanged, MembershipChanged)
+_GOING = MessageFlag.SWITCH | MessageFlag.LEAVING
+_BIRTH = struct.Struct("<IIQ")
+_COUNTS = ("sent", "lost", "silences", "realtime", "held")
+_NOTHING = b"\0"
+"""No datagram begins with it."""
+
+
+class Rhythm(NamedTuple):
+    """When the native thread speaks."""
+
+    patience_ns: int
+    spacing_ns: int
+    bound_ns: int
+    supply_ns: int
+    most: int
+
+    @staticmethod
+    def of(timeouts: Timeouts) -> Rhythm:
+        """It begins when a beat is half an interval late, and speaks three times in the shortest timeout at
+        least; of a long bound the ring covers what it can."""
+        beat_ns = timeouts.heartbeat_interval_ns
+        shortest_ns = min(timeouts.primary_timeout_ns, timeouts.backup_timeout_ns)
+        spacing_ns = max(1, min(max(beat_ns, timeouts.pulse_bound_ns // SLOTS), shortest_ns // 3))
+        most = min(SLOTS, timeouts.pulse_bound_ns // spacing_ns)
+        return Rhythm(beat_ns * 3 // 2, spacing_ns, timeouts.pulse_bound_ns, BEATS_PER_SUPPLY * beat_ns, most)
+
+
+class Pulse(Protocol):
+    """All of it under the driver's lock."""
+
+    def note(self, to: GroupId | BirthId, data: bytes) -> None:
+        """The core has sent this datagram."""
+
+    def record(self, record: Record) -> None:
+        """This has happened."""
+
+    def stop(self) -> None:
+        """This life ends."""
+
+    def statistics(self) -> dict[str, int]: ...
+
+
+class NoPulse:
+    """Without the library: nothing, with a reason."""
+
+    def note(self, to: GroupId | BirthId, data: bytes) -> None:
+        pass
+
+    def record(self, record: Record) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def statistics(self) -> dict[str, int]:
+        return {"native": 0}
+
+
+def open_pulse(transport: Transport, birth_id: BirthId, timeouts: Timeouts) -> tuple[Pulse, str]:
+    """The pulse of this process, and why there is none if so, for people."""
+    rhythm = Rhythm.of(timeouts)
+    if rhythm.most < 1:
+        return NoPulse(), "no native pulse: timeouts.pulse_bound_ms is less than a beat"
+    path, reason = build(os.environ)
+    if not path:
+        return NoPulse(), f"no native pulse: {reason}"
+    try:
+        return NativePulse(ctypes.PyDLL(path), transport, birth_id, rhythm), ""
+    except OSError as error:
+        return NoPulse(), f"no native pulse: {error}"
+
+
+class NativePulse:
+    __slots__ = (
+        *("_library", "_transport", "_sender", "_rhythm"),
+        *("_life", "_beat_ns", "_again_ns", "_missing"),
+        *("_prefix", "_to", "_route", "_over", "_unrouted"),
+    )
+
+    def __init__(
+        self, library: ctypes.PyDLL, transport: Transport, birth_id: BirthId, rhythm: Rhythm
+    ) -> None:
+        """PyDLL keeps the interpreter's lock: to get it back would take longer than these calls."""
+        library.pulse_start.argtypes = [ctypes.c_int, *3 * [ctypes.c_int64]]
+        library.pulse_route.argtypes = [ctypes.c_char_p, ctypes.c_uint32]
+        library.pulse_supply.argtypes = [ctypes.c_char_p, *3 * [ctypes.c_uint32]]
+        self._library = library
+        self._transport = transport
+        self._sender = _BIRTH.pack(*birth_id)
+        self._rhythm = rhythm
+        self._life = ctypes.c_int64.in_dll(library, "pulse_beat_ns")
+        self._beat_ns = 0
+        self._again_ns = 0
+        self._missing = 0
+        """So many datagrams are to be sealed soon: the ring was emptied, or used."""
+        self._prefix = _NOTHING
+        self._to: GroupId | BirthId = 0
+        self._route: Sequence[Address] = ()
+        self._over = False
+        self._unrouted = 0
+        failed = library.pulse_start(
+            transport.sending_fileno, rhythm.patience_ns, rhythm.spacing_ns, rhythm.bound_ns
+        )
+        if failed:
+            raise OSError(failed, os.strerror(failed))
+
+    def note(self, to: GroupId | BirthId, data: bytes) -> None:
+        kind = data[TYPE_PLACE]
+        if kind == _HEARTBEAT:
+            if to != self._to or data[PREFIX_BYTES] or not data.startswith(self._prefix):
+                self._consider(to, data)
+            else:
+                self._beaten(data)
+        elif kind in _TURNS:
+            self._forget()
+
+    def record(self, record: Record) -> None:
+        if isinstance(record, Superseded):
+            self.stop()
+        elif isinstance(record, _TURNING_RECORDS):
+            self._forget()
+
+    def stop(self) -> None:
+        self._over = True
+        self._forget()
+
+    def _forget(self) -> None:
+        self._library.pulse_clear()
+        self._prefix = _NOTHING
+
+    def _consider(self, to: GroupId | BirthId, data: bytes) -> None:
+        """A Heartbeat unlike the last one."""
+        flags = data[PREFIX_BYTES]
+        if flags & _GOING:
+            self._forget()
+        if flags or self._over or not data.startswith(self._sender, HEADER_BYTES):
+            return
+        self._to = to
+        self._set_route(self._transport.route(to))
+        self._prefix = data[:PREFIX_BYTES]
+        self._beaten(data)
+
+    def _set_route(self, route: Sequence[Address]) -> None:
+        """Nothing that was sealed before is sent any more, to anybody."""
+        self._route = route
+        if len(route) > DESTINATIONS:
+            self._unrouted += 1
+            route = ()
+        addresses = b"".join(inet_aton(host) + port.to_bytes(2, "big") for host, port in route)
+        failed = self._library.pulse_route(addresses, len(route))
+        assert not failed, f"pulse_route: {failed}"
+        self._missing = self._rhythm.most
+
+    def _beaten(self, data: bytes) -> None:
+        now_ns = originals.monotonic_ns()
+        if now_ns - self._beat_ns > self._rhythm.patience_ns:
+            self._missing = self._rhythm.most
+        self._beat_ns = self._life.value = now_ns
+        if self._missing > 0 or now_ns >= self._again_ns:
+            self._again_ns = now_ns + self._rhythm.supply_ns
+            self._supply(data)
+
+    def _supply(self, data: bytes) -> None:
+        route = self._transport.route(self._to)
+        if route != self._route:
+            self._set_route(route)
+        count = min(SEALED_AT_ONCE, self._rhythm.most)
+        self._missing -= count
+        seal = self._transport.seal_pulse
+        sealed = [seal(data) for _ in range(count)]
+        failed = self._library.pulse_supply(b"".join(sealed), len(sealed[0]), count, self._rhythm.most)
+        assert not failed, f"pulse_supply: {failed}"
+
+    def statistics(self) -> dict[str, int]:
+        found = (ctypes.c_uint64 * len(_COUNTS))()
+        self._library.pulse_statistics(found)
+        return {"native": 1, **dict(zip(_COUNTS, found, strict=True)), "unrouted": self._unrouted}
