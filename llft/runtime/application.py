@@ -190,8 +190,9 @@ class Application:
     def begin_replay(
         self, data: bytes, out_at_checkpoint: list[ThreadId], again: Sequence[ThreadId] = ()
     ) -> None:
-        """`again`: threads whose last call the core had put off; they make it once more, to the core."""
-        self.log = BirthLog(data)
+        """`again`: threads whose last call the core had put off; they make it once more, to the core.
+        What the core gave while the log was on its way is not of the past: it follows it in the log."""
+        self.log = BirthLog(data + self.log.piece(0, self.log.length))
         out_at_checkpoint = [*out_at_checkpoint, *again]
         self._out_at_checkpoint = frozenset(out_at_checkpoint)
         self.out_for_core = dict.fromkeys(out_at_checkpoint) | self.out_for_core

@@ -29,7 +29,7 @@ from llft.config import ThreadMode
 from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result, Spawn
 from llft.core.replica import Replica
-from llft.errors import LlftError
+from llft.errors import PeerError
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import MS
 from llft.journal.record import Record
@@ -155,10 +155,12 @@ class Driver:
         self._local.thread = None
 
     def _is_for_core(self, thread: ApplicationThread, kind: int) -> bool:
+        """Whatever goes wrong here is fatal: the program would take the exception for its own, and a member
+        would be left that performs nothing."""
         try:
             return self.application.called(thread, kind)
-        except LlftError as error:
-            self.world.died(f"the program's past could not be repeated: {error}")
+        except Exception as error:  # noqa: BLE001 (invariant 3)
+            self._die(f"the program's past could not be repeated: {error}")
 
     def _nobody_serves(self) -> bool:
         """Whether the network would be left alone. In ordered mode the pacemaker always sees to it."""
@@ -214,8 +216,12 @@ class Driver:
                 self._written = False
                 self.world.flush()
         except Exception:  # noqa: BLE001 (invariant 3)
-            sys.stderr.write(traceback.format_exc())
-            self.world.died(f"on {type(event).__name__}")
+            self._die(f"on {type(event).__name__}")
+
+    def _die(self, reason: str) -> NoReturn:
+        """While an exception is handled."""
+        sys.stderr.write(traceback.format_exc())
+        self.world.died(reason)
 
     def _write(self, effect: effects.WriteRecord) -> None:
         self._written = True
@@ -249,7 +255,12 @@ class Driver:
 
         def replay(data: bytes) -> None:
             with self.lock:
-                self.application.begin_replay(data, state["out"], state["again"])
+                try:
+                    self.application.begin_replay(data, state["out"], state["again"])
+                except PeerError:
+                    raise  # the bytes are not a log: they are fetched again
+                except Exception as error:  # noqa: BLE001 (invariant 3)
+                    self._die(f"the program's past could not be repeated: {error}")
 
         self.application.begin_restoring()
         self.world.restore(state, log, replay)

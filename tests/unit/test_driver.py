@@ -163,3 +163,16 @@ def test_results_survive_the_log(result: bool | int | bytes | tuple[int, ...] | 
     assert (event.thread, event.kind, event.result) == (300, 4, result)
     assert type(event.result) is type(result)
     assert encode_result(4, result)
+
+
+def test_what_the_core_gives_while_the_log_is_on_its_way_is_in_the_log() -> None:
+    """Else whoever joins from this replica's log later would miss it, and diverge."""
+    application = Application(ordered=False, start_thread=lambda thread: None)
+    application.add_thread(1, None).kind = OPERATION_KINDS[ReadClock]
+    application.begin_restoring()
+    application.give(1, 42)
+    past = BirthLog()
+    past.started(1, "")
+    application.begin_replay(past.piece(0, past.length), [])
+    logged = list(logged_events(application.log.piece(0, application.log.length)))
+    assert [(event.thread, event.key, event.result) for event in logged] == [(1, "", None), (1, "", 42)]
