@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from llft.identifiers import BirthId, GroupId
@@ -112,17 +111,18 @@ def evidence_of(journals: Sequence[Journal]) -> list[Evidence]:
 
 
 def _foundings_anew(journals: Sequence[Journal]) -> list[int]:
-    """When a group had ended before it was founded again: the moments after these ends."""
-    moments = []
+    """When groups had ended before they were founded again: after the last word of all who had ended by
+    then. Their gateways end and begin with them."""
+    moments = set()
     by_group: dict[GroupId, list[Journal]] = {}
     for journal in journals:
         by_group.setdefault(journal.first.group_id, []).append(journal)
     for lives in by_group.values():
-        end_ns = 0
-        for earlier, later in pairwise(lives):
-            end_ns = max(end_ns, earlier.last.time_ns)
-            if later.founds and later.first.time_ns > end_ns:
-                moments.append(end_ns + 1)
+        for index, life in enumerate(lives):
+            begin_ns = life.first.time_ns
+            if index and life.founds and all(one.last.time_ns < begin_ns for one in lives[:index]):
+                ends_ns = [one.last.time_ns for one in journals if one.last.time_ns < begin_ns]
+                moments.add(max(ends_ns) + 1)
     return sorted(moments)
 
 
