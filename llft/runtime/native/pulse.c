@@ -51,7 +51,7 @@ static struct {
     struct sockaddr_in destination[DESTINATIONS];
     uint32_t destination_count;
     uint64_t sent, lost, silences;
-    int is_realtime;
+    int is_started, is_realtime;
 } pulse;
 
 static int64_t now_ns(void) {
@@ -133,14 +133,17 @@ static int prepare_lock(void) {
     return failed;
 }
 
-/* Once in a process's life. Returns 0, or an errno. */
+/* Once in a process's life, before anything else. Returns 0, or an errno. */
 int pulse_start(int fd, int64_t patience_ns, int64_t spacing_ns, int64_t bound_ns) {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
+    if (pulse.is_started)
+        return EALREADY;
     int failed = prepare_lock();
     if (failed)
         return failed;
+    pulse.is_started = 1;
     pulse.fd = fd;
     pulse.patience_ns = patience_ns;
     pulse.spacing_ns = spacing_ns;

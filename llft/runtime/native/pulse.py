@@ -11,8 +11,8 @@ What is repeated, and when not:
  - A change of role, of view or of membership, and whatever is sent when one begins, empties the ring before
    anything of the change leaves. It fills again with the beats of the new role.
 
-Every fourth beat SEALED_AT_ONCE copies take the place of the oldest; an emptied ring gets as many with every
-beat until it is full. To seal all of them every time would cost a tenth of a millisecond.
+The first beat of a role fills the ring. Then every fourth beat SEALED_AT_ONCE copies take the place of the
+oldest: to seal all of them with every beat would cost a tenth of a millisecond.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def open_pulse(transport: Transport, birth_id: BirthId, timeouts: Timeouts) -> t
 class NativePulse:
     __slots__ = (
         *("_library", "_transport", "_sender", "_rhythm"),
-        *("_life", "_beat_ns", "_again_ns", "_missing"),
+        *("_life", "_beat_ns", "_again_ns"),
         *("_prefix", "_to", "_route", "_over", "_unrouted"),
     )
 
@@ -141,8 +141,6 @@ class NativePulse:
         self._life = ctypes.c_int64.in_dll(library, "pulse_beat_ns")
         self._beat_ns = 0
         self._again_ns = 0
-        self._missing = 0
-        """So many datagrams are to be sealed soon: the ring was emptied, or used."""
         self._prefix = _NOTHING
         self._to: GroupId | BirthId = 0
         self._route: Sequence[Address] = ()
@@ -188,7 +186,8 @@ class NativePulse:
         self._to = to
         self._set_route(self._transport.route(to))
         self._prefix = data[:PREFIX_BYTES]
-        self._beaten(data)
+        self._beat_ns = self._life.value = originals.monotonic_ns()
+        self._supply(data, self._rhythm.most)
 
     def _set_route(self, route: Sequence[Address]) -> None:
         """Nothing that was sealed before is sent any more, to anybody."""
@@ -199,26 +198,26 @@ class NativePulse:
         addresses = b"".join(inet_aton(host) + port.to_bytes(2, "big") for host, port in route)
         failed = self._library.pulse_route(addresses, len(route))
         assert not failed, f"pulse_route: {failed}"
-        self._missing = self._rhythm.most
 
     def _beaten(self, data: bytes) -> None:
         now_ns = originals.monotonic_ns()
-        if now_ns - self._beat_ns > self._rhythm.patience_ns:
-            self._missing = self._rhythm.most
+        late_ns = now_ns - self._beat_ns - self._rhythm.patience_ns
         self._beat_ns = self._life.value = now_ns
-        if self._missing > 0 or now_ns >= self._again_ns:
-            self._again_ns = now_ns + self._rhythm.supply_ns
-            self._supply(data)
+        if late_ns > 0:  # so many were sent instead
+            self._supply(data, late_ns // self._rhythm.spacing_ns + 1)
+        elif now_ns >= self._again_ns:
+            self._supply(data, SEALED_AT_ONCE)
 
-    def _supply(self, data: bytes) -> None:
+    def _supply(self, data: bytes, count: int) -> None:
+        rhythm = self._rhythm
+        self._again_ns = self._beat_ns + rhythm.supply_ns
         route = self._transport.route(self._to)
         if route != self._route:
             self._set_route(route)
-        count = min(SEALED_AT_ONCE, self._rhythm.most)
-        self._missing -= count
+            count = rhythm.most
         seal = self._transport.seal_pulse
-        sealed = [seal(data) for _ in range(count)]
-        failed = self._library.pulse_supply(b"".join(sealed), len(sealed[0]), count, self._rhythm.most)
+        sealed = [seal(data) for _ in range(min(count, rhythm.most))]
+        failed = self._library.pulse_supply(b"".join(sealed), len(sealed[0]), len(sealed), rhythm.most)
         assert not failed, f"pulse_supply: {failed}"
 
     def statistics(self) -> dict[str, int]:
