@@ -18,6 +18,7 @@ from llft.errors import MisuseError
 
 if TYPE_CHECKING:
     from llft.runtime.settings import Settings
+    from llft.runtime.supervisor.home_key import home_key
     from llft.runtime.supervisor.plan import Plan
     from llft.runtime.supervisor.run_directory import RunDirectory
 
@@ -108,6 +109,7 @@ def read_settings(path: Path | None) -> Settings:
 
 def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
     """Check everything before a process is started for it."""
+    from llft.runtime.supervisor.home_key import home_key
     from llft.runtime.supervisor.plan import Plan
     from llft.runtime.supervisor.program import make_library, resolve
 
@@ -117,6 +119,8 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
         raise MisuseError("join-on-loopback", "name the interface in llft.toml (--config)")
     program = resolve(arguments.command)
     os.makedirs(directory.path, mode=0o700, exist_ok=True)
+    if not settings.transport.key_file:
+        settings = settings.with_key_file(str(home_key(directory.path.parent)))
     return Plan(
         group=directory.group,
         group_id=settings.group(directory.group).group_id,

@@ -120,6 +120,9 @@ class Settings:
     def members(self) -> dict[GroupId, tuple[Endpoint, ...]]:
         return {group.group_id: group.members for group in self.groups}
 
+    def with_key_file(self, path: str) -> Settings:
+        return replace(self, transport=replace(self.transport, key_file=path))
+
     def host_id(self) -> int:
         """The first part of a birth id. The interface's address is what is unique in a cluster."""
         return int.from_bytes(bytes(map(int, self.transport.interface.split("."))), "big")
