@@ -18,7 +18,6 @@ from llft.errors import MisuseError
 
 if TYPE_CHECKING:
     from llft.runtime.settings import Settings
-    from llft.runtime.supervisor.home_key import home_key
     from llft.runtime.supervisor.plan import Plan
     from llft.runtime.supervisor.run_directory import RunDirectory
 
