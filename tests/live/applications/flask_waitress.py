@@ -1,0 +1,27 @@
+"""Flask on waitress: a thread that polls, others that work."""
+
+import random
+import sys
+import uuid
+
+import flask
+import waitress
+from ledger import Ledger
+
+LEDGER = Ledger()
+app = flask.Flask(__name__)
+
+
+@app.post("/")
+def add():
+    luck = [str(uuid.uuid4()), random.random()]
+    return {**LEDGER.add(*flask.request.get_json()), "luck": luck}
+
+
+@app.get("/")
+def dump():
+    return LEDGER.dump()
+
+
+if __name__ == "__main__":
+    waitress.serve(app, host="127.0.0.1", port=int(sys.argv[1]), threads=4)
