@@ -183,6 +183,10 @@ class Trial:
         self._tell(f"{victim['name']} has rejoined, {failover.rejoin_ms / 1000:.1f} s after it was hit")
         return failover
 
+    def count(self) -> dict[str, Any]:
+        """What the clients found so far."""
+        return self._order({"do": "count"})
+
     def stop(self) -> dict[str, Any]:
         """No more load; what the clients found."""
         self.stopped_ns = time.monotonic_ns()

@@ -218,10 +218,13 @@ class Supervisor:
             self._observer.told(f"{slot.title} is {slot.role}, view {status.get('view')}")
 
     def _listening_wanted(self) -> list[Address]:
-        """As the primary says; while there is none, what was said last stays."""
-        for slot in self.replicas.values():
-            if slot.role == "primary" and slot.status is not None:
-                return [(str(host), int(port)) for host, port in slot.status.get("listening", [])]
+        """As the primary says; if it is on another host, as a backup here does, which runs the same program.
+        While there is neither, what was said last stays."""
+        members = [slot for slot in self.replicas.values() if slot.is_member and slot.status is not None]
+        for slot in sorted(members, key=lambda slot: slot.role != "primary"):
+            listening = (slot.status or {}).get("listening", [])
+            if listening or slot.role == "primary":
+                return [(str(host), int(port)) for host, port in listening]
         return self._listening.addresses()
 
     def _begin_anew(self, now_s: float) -> None:
