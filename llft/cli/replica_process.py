@@ -26,15 +26,20 @@ BAD_SPECIFICATION_STATUS = 78
 PR_SET_PDEATHSIG = 1
 
 
+ENVIRONMENT = dict(os.environ)
+"""As the supervisor made it: for the next life of this replica. The program sees nothing that differs from
+replica to replica, and what it changes ends with its life."""
+
+
 def main() -> None:
     try:
-        specification = json.loads(os.environ[SPECIFICATION])
+        specification = json.loads(os.environ.pop(SPECIFICATION))
     except (KeyError, ValueError):
         sys.stderr.write("llft: this process is started by `llft run`, which tells it what to be\n")
         sys.exit(BAD_SPECIFICATION_STATUS)
     _end_with_parent()
     if FORMER in os.environ:
-        specification["former"] = json.loads(os.environ[FORMER])
+        specification["former"] = json.loads(os.environ.pop(FORMER))
     try:
         process = ReplicaProcess(specification, start_anew)
     except (LlftError, OSError) as error:
@@ -42,7 +47,7 @@ def main() -> None:
         sys.exit(BAD_SPECIFICATION_STATUS)
     signal.signal(signal.SIGTERM, lambda number, frame: process.leave())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    program = Program(specification["program"])
+    program = Program(specification["program"], temporary=specification["temporary"])
     process.start()
     status = 0
 
@@ -57,7 +62,7 @@ def main() -> None:
 def start_anew(environment: dict[str, str]) -> NoReturn:
     """Exec keeps the process id and the parent; everything else of this life ends here."""
     command = [sys.executable, *sys.orig_argv[1:]]
-    llft.originals.execve(sys.executable, command, {**os.environ, **environment})
+    llft.originals.execve(sys.executable, command, {**ENVIRONMENT, **environment})
 
 
 def _end_with_parent() -> None:
@@ -73,13 +78,16 @@ def _end_with_parent() -> None:
 class Program:
     """The user's program, from its command line: `script.py ARG...`, or `-m MODULE ARG...`."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, words: list[str], *, temporary: str) -> None:
         self.words = words
+        self._temporary = temporary
 
     def run(self, process: ReplicaProcess) -> int:
         """To its end; returns its exit status."""
+        from llft.interpose.files import own_temporary_directory
         from llft.interpose.install import install
 
+        own_temporary_directory(self._temporary)
         install(process)
         _look_for_packages()
         try:

@@ -1,15 +1,23 @@
 """Files are the replica's own; only the order of directories is not left to the file system.
 
-glob, os.walk, shutil and pathlib follow. Temporary names come of ordered randomness and are alike: give each
-replica a working directory and a TMPDIR of its own.
+glob, os.walk, shutil and pathlib follow. Names of temporary files come of ordered randomness and are alike;
+on one host they would collide: each replica has a directory of its own for them. Its path is alike, too, by
+a link that every process has for itself, because programs show such paths.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import posix
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
+
+from llft.errors import InvariantError
+
+_TEMPORARY_FD = 890
+"""Above the program's own files, below the placeholders of virtual descriptors."""
 
 _native_listdir = posix.listdir
 _native_scandir = posix.scandir
@@ -40,6 +48,24 @@ class scandir:  # noqa: N801 (it has the name of what it replaces)
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def own_temporary_directory(path: str) -> None:
+    """TMPDIR is this directory, from now on, and it is empty: what a former life of the replica left there
+    under the same names would be in the way of the program that is run again from its birth."""
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    for directory, directories, names in os.walk(path, topdown=False):
+        for name in names:
+            posix.unlink(os.path.join(directory, name))
+        for name in directories:
+            below = os.path.join(directory, name)
+            posix.unlink(below) if os.path.islink(below) else posix.rmdir(below)
+    opened = posix.open(path, posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC)
+    number = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _TEMPORARY_FD)
+    posix.close(opened)
+    if number != _TEMPORARY_FD:
+        raise InvariantError("descriptor_taken", number=_TEMPORARY_FD, got=number)
+    os.environ["TMPDIR"] = f"/proc/self/fd/{number}"
 
 
 def replacements() -> dict[str, dict[str, object]]:

@@ -234,7 +234,7 @@ class ReplicatedRun:
         self.directory = RunDirectory(home / f"{name}-{self.port}")
         self._output = open(home / f"{name}.out", "w+b")  # noqa: SIM115 - closed by end()
         command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", "-n", str(REPLICAS)]
-        command += ["--group", self.directory.group]
+        command += ["--group", self.directory.group, "--parent", str(os.getpid())]
         command += ["--config", str(config)] if config is not None else []
         self._words = words
         self._process = subprocess.Popen(

@@ -66,4 +66,5 @@ def _specification(plan: Plan, directory: RunDirectory, slot: Slot, *, founds: b
     }
     if slot.kind == "gateway":
         return {**common, "journal": str(directory.journal)}
-    return {**common, "program": list(plan.program.words), "alone": founds, "may_found": founds}
+    own = {"temporary": str(directory.temporary(slot.name)), "program": list(plan.program.words)}
+    return {**common, **own, "alone": founds, "may_found": founds}

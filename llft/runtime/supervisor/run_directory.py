@@ -69,6 +69,10 @@ class RunDirectory:
     def log(self, name: str) -> Path:
         return self.path / f"{name}.log"
 
+    def temporary(self, name: str) -> Path:
+        """The directory for the temporary files of one replica's program."""
+        return self.path / f"{name}.tmp"
+
     def claim(self) -> None:
         """Take the directory for this process; refused while another supervisor has it."""
         self._check()
@@ -87,10 +91,12 @@ class RunDirectory:
         raise MisuseError("group-already-runs", remedy, group=self.group, pid=pid)
 
     def release(self) -> None:
-        """Remove sockets and pid file; journals and logs remain."""
+        """Remove sockets, temporary files and pid file; journals and logs remain."""
         if self._lock_fd < 0:
             return
         self._remove_sockets()
+        for path in self.path.glob("*.tmp"):
+            shutil.rmtree(path)
         self.pid_file.unlink(missing_ok=True)
         self._close_lock()
 

@@ -1,7 +1,9 @@
-"""Flask on waitress: a thread that polls, others that work."""
+"""Flask on waitress: a thread that polls, others that work. It shows its environment and temporary files."""
 
+import os
 import random
 import sys
+import tempfile
 import uuid
 
 import flask
@@ -14,7 +16,9 @@ app = flask.Flask(__name__)
 
 @app.post("/")
 def add():
-    luck = [str(uuid.uuid4()), random.random()]
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(flask.request.data)
+        luck = [str(uuid.uuid4()), random.random(), file.name, repr(os.environ)]
     return {**LEDGER.add(*flask.request.get_json()), "luck": luck}
 
 

@@ -12,6 +12,7 @@ import redis
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def do_POST(self):
         who, number, amount = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
