@@ -66,6 +66,8 @@ def make_driver(mode: ThreadMode) -> Driver:
 def program(port: Driver, seen: list[object], done: threading.Event) -> None:
     """Three threads that share a list without a lock, and a counter with one."""
 
+    ended: list[int] = []
+
     def worker(name: int) -> Callable[[], None]:
         def run() -> None:
             for turn in range(20):
@@ -75,6 +77,7 @@ def program(port: Driver, seen: list[object], done: threading.Event) -> None:
                 if turn % 5 == name:
                     port.call(Sleep(MS // 2))
                 port.call(Yield())
+            ended.append(name)
 
         return run
 
@@ -83,6 +86,8 @@ def program(port: Driver, seen: list[object], done: threading.Event) -> None:
     for _ in range(10):
         port.call(Sleep(MS))
         seen.append(port.call(ReadClock(1)))
+    while len(ended) < 3:
+        port.call(Sleep(MS))
     done.set()
 
 
