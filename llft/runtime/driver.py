@@ -106,7 +106,7 @@ class Driver:
         with self.lock:
             if self._is_for_core(thread, OPERATION_KINDS[type(operation)]):
                 self._step(events.OperationInvoked(thread.number, operation))
-            if not thread.given and self._nobody_serves():
+            if not thread.given and self.application.pump is None and self._may_pump():
                 self._pump(thread)
             waits = not thread.given
         if waits:
@@ -150,7 +150,7 @@ class Driver:
         with self.lock:
             if self._is_for_core(thread, ENDED):
                 self._step(events.ThreadEnded(thread.number))
-            if self._nobody_serves():
+            if self.application.out_count == 0:
                 self.wake_pacemaker()
         self._local.thread = None
 
@@ -162,9 +162,14 @@ class Driver:
         except Exception as error:  # noqa: BLE001 (invariant 3)
             self._die(f"the program's past could not be repeated: {error}")
 
-    def _nobody_serves(self) -> bool:
-        """Whether the network would be left alone. In ordered mode the pacemaker always sees to it."""
-        return self.token and self.application.out_count == 0 and self.application.pump is None
+    def _may_pump(self) -> bool:
+        """An application thread serves the network only at a primary: backups are lazy, and in ordered
+        mode no thread knows that the others wait. There the pacemaker does."""
+        return self.token and self.core.live and self.application.out_count == 0
+
+    def program_will_serve(self) -> bool:
+        """A thread of the program is out, and will be the pump when it waits."""
+        return self.token and self.core.live and self.application.out_count > 0
 
     # -- the network ---------------------------------------------------------------------------------
 

@@ -62,9 +62,7 @@ class Pacemaker:
     def _beat(self) -> None:
         driver = self.driver
         with driver.lock:
-            serve = driver.application.pump is None and (
-                not driver.token or driver.application.out_count == 0 or driver.core.role == BACKUP
-            )
+            serve = driver.application.pump is None and not driver.program_will_serve()
             wait_ns = driver.until_deadline()
         if serve:
             arrived = driver.poller.poll(min(wait_ns, HOUSEKEEPING_NS * 5))
