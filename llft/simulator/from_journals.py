@@ -16,10 +16,11 @@ sees to it). Each history is judged by itself: `evidence_of` returns one Evidenc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from llft.identifiers import BirthId, GroupId
+from llft.instant import SECOND
 from llft.journal.reader import JournalReader
 from llft.journal.record import (
     Gap,
@@ -44,6 +45,9 @@ LEFT_OUT = {
     "buffers": "needs the buffers at the end of the run",
     "resets": "needs the faults that were performed; resets are counted as losses",
 }
+
+ANOTHER_CLOCK_NS = 60 * SECOND
+"""Processes take less than this from their birth to their first record."""
 
 LIVE = Profile("live", "processes that really ran")
 
@@ -82,7 +86,33 @@ def read_journals(paths: Iterable[Path]) -> list[Journal]:
             records = list(reader)
             if records:
                 found.append(Journal(path.stem, records, reader.torn_bytes))
-    return sorted(found, key=lambda journal: journal.first.time_ns)
+    return sorted(_on_one_clock(found), key=lambda journal: journal.first.time_ns)
+
+
+def _on_one_clock(journals: Sequence[Journal]) -> list[Journal]:
+    """Hosts count their nanoseconds from different starts. Birth ids have the time of day, which brings them
+    together as well as the hosts agree on it; the order within a process is certain in any case."""
+    if not journals:
+        return []
+    reference_ns = _start_of_count_ns(journals[0])
+    aligned = []
+    for journal in journals:
+        shift_ns = _start_of_count_ns(journal) - reference_ns
+        same_clock = abs(shift_ns) < ANOTHER_CLOCK_NS
+        aligned.append(journal if same_clock else replace(journal, records=_shifted(journal, shift_ns)))
+    return aligned
+
+
+def _start_of_count_ns(journal: Journal) -> int:
+    """The time of day at which the clock of its host began to count, as far as its birth shows."""
+    return journal.first.birth_id.start_ns - journal.first.time_ns
+
+
+def _shifted(journal: Journal, by_ns: int) -> list[Record]:
+    return [
+        record._replace(stamp=record.stamp._replace(time_ns=record.stamp.time_ns + by_ns))
+        for record in journal.records
+    ]
 
 
 def judge(journals: Sequence[Journal]) -> list[Violation]:

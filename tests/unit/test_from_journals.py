@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from llft.cli.main import main
+from llft.instant import SECOND
 from llft.journal.record import (
     ClockRead,
     Delivered,
@@ -155,6 +156,21 @@ def test_a_group_that_is_founded_again_has_two_histories(journals: list[Journal]
     again = [replace(one, name=f"{one.name}-2", records=[later(r) for r in one.records]) for one in journals]
     histories = evidence_of([*journals, *again])
     assert [len(history.processes) for history in histories] == [len(journals)] * 2
+
+
+def test_hosts_with_different_clocks_are_brought_together(journals: list[Journal], tmp_path: Path) -> None:
+    """The birth of a simulated process is the moment of its first record."""
+    hour_ns = 3600 * SECOND
+    other_host = journals[-1]
+    early = [
+        record._replace(stamp=record.stamp._replace(time_ns=record.stamp.time_ns - hour_ns))
+        for record in other_host.records
+    ]
+    write(tmp_path, [*journals[:-1], replace(other_host, records=early)])
+    again = read_journals(sorted(tmp_path.glob("*.llj")))
+    assert [journal.name for journal in again] == [journal.name for journal in journals]
+    assert abs(again[-1].first.time_ns - other_host.first.time_ns) < SECOND
+    assert judge(again) == []
 
 
 def test_the_verb_tells_and_its_status_says_so(
