@@ -2,12 +2,13 @@
 
 Answers are plain values (numbers, texts, bytes, tuples, lists) in the interpreter's own marshal format; all
 replicas run the same Python. An OSError is an answer too. The question is put inside the core's step: it
-must be short, and it must use genuine functions only.
+must be short, use genuine functions only, and import nothing.
 """
 
 from __future__ import annotations
 
 import marshal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +23,14 @@ def ask(name: str, native: Callable[..., Any], *arguments: object) -> Any:
     """What the genuine function gives at the primary."""
 
     def produce() -> bytes:
+        imported_count = len(sys.modules)
         try:
             data = marshal.dumps((True, native(*arguments)))
         except OSError as error:
-            return marshal.dumps((False, (error.errno or 0, str(error.strerror))))
+            data = marshal.dumps((False, (error.errno or 0, str(error.strerror))))
+        if len(sys.modules) != imported_count:
+            # The locks of the import system count, and only the primary has been here.
+            raise InvariantError("imported_while_asking", name=name, modules=[*sys.modules][imported_count:])
         if len(data) > ANSWER_BYTES_MAX:
             return marshal.dumps((False, (7, f"the answer of {name} is too long")))
         return data

@@ -56,7 +56,9 @@ TOO_LATE = (
     "subprocess",
 )
 _BEFORE_THE_PROGRAM = (
+    "encodings.ascii",
     "encodings.idna",
+    "encodings.latin_1",
     "stringprep",
     "unicodedata",
     "linecache",

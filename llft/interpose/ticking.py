@@ -2,7 +2,8 @@
 
 Under the token nobody else would ever run. So every `while` of the program, and of what it imports, begins
 its body with a tick: a check point. The compiled code is kept under a tag of its own, so that no other
-interpreter runs it.
+interpreter runs it, and in the user's cache directory: beside the sources it may be unwelcome (many
+environments set PYTHONDONTWRITEBYTECODE), and without it every replica would compile everything at its start.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib.machinery
+import os
 import sys
 from types import CodeType
 from typing import Any
@@ -60,4 +62,16 @@ def install() -> None:
     setattr(builtins, NAME, passage.tick)
     setattr(builtins, hashing.NAME, hashing.class_defined)
     sys.implementation.cache_tag = f"{sys.implementation.cache_tag}-{TAG}"
+    _keep_compiled()
     importlib.machinery.SourceFileLoader.source_to_code = _source_to_code  # type: ignore[method-assign]
+
+
+def _keep_compiled() -> None:
+    """If there is a place for it. One that cannot be written does no harm, the import system sees to that."""
+    if sys.pycache_prefix is None:
+        home = os.environ.get("HOME", "")
+        caches = os.environ.get("XDG_CACHE_HOME") or (os.path.join(home, ".cache") if home else "")
+        if not os.path.isabs(caches):
+            return
+        sys.pycache_prefix = os.path.join(caches, "llft", "pycache")
+    sys.dont_write_bytecode = False

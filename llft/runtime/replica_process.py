@@ -267,7 +267,8 @@ class ReplicaProcess:
         """The group id of the newest gateway, 0 if there is none. At the primary only: the answer is
         ordered."""
         try:
-            with open(f"{self.specification['run_directory']}/gateway.id", encoding="ascii") as file:
+            # As bytes: a codec would be imported here, by one replica only, in the midst of the program.
+            with open(f"{self.specification['run_directory']}/gateway.id", "rb") as file:
                 return int(file.read())
         except (OSError, ValueError):
             return 0
