@@ -7,6 +7,7 @@ alone, is superseded by precedence and rejoins; what it did alone is listed as p
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ members = [{members}]
 
 
 def start(hosts: list[Host], mode: str, home: Path) -> None:
-    """The founder first; the gateway on the last host, which is never cut off."""
+    """One after the other, which makes their precedences; the gateway is on the last host."""
     key_file = home / "cluster.keys"
     key_file.write_text(f"1:{os.urandom(32).hex()}\n")
     key_file.chmod(0o600)
@@ -49,9 +50,8 @@ def start(hosts: list[Host], mode: str, home: Path) -> None:
         options = [] if host is hosts[0] else ["--join"]
         options += [] if host is hosts[-1] else ["--no-gateway"]
         host.run(settings_of(host, hosts, mode, key_file), *options)
-        if host is hosts[0]:
-            until("it is founded", lambda: is_member(hosts[0], "primary"))
-    until("all have joined", lambda: all(is_member(host, "backup") for host in hosts[1:]))
+        role = "primary" if host is hosts[0] else "backup"
+        until(f"host {host.number} is a member", partial(is_member, host, role))
     until("the gateway listens", lambda: bool(hosts[-1].status().get("listening")))
 
 
@@ -85,3 +85,25 @@ def test_the_cut_off_primary_is_superseded_and_rejoins(mode: str, capsys: pytest
         capsys.readouterr()
         assert main(["journal", "check", *map(str, directories)]) == 0
         assert f"{len(pruned)} pruned operations" in capsys.readouterr().out
+
+
+def test_what_the_superseded_side_told_its_clients_is_never_contradicted_in_silence() -> None:
+    """The rule of precedence is blind to where the clients are: a backup that was alone wins over those that
+    served them. Their connections must then break, every one; what was done is listed as pruned."""
+    with short_directory() as home:
+        with cluster(home, 3) as hosts:
+            start(hosts, "multicast", home)
+            alone = hosts[1]  # it joined before the gateway's host did
+            served = [host for host in hosts if host is not alone]
+            with Clients(hosts[-1], 3) as clients:
+                alone.cut()
+                until("it takes over", lambda: is_member(alone, "primary", "v2"))
+                replies = clients.order("count")["replies"]
+                until("the others serve on", lambda: clients.order("count")["replies"] > replies + 20)
+                alone.heal()
+                until("the others rejoin", lambda: all(is_member(host, "backup", "v2") for host in served))
+                until("connections break", lambda: clients.order("count")["broken"] == 3)
+            with Clients(hosts[-1], 3) as clients:
+                until("new clients are served", lambda: clients.order("count")["replies"] > 20)
+        journals = assert_journals_hold(*(host.directory.path for host in hosts))
+        assert [one for one in lost_operations(journals) if one.category == "pruned_operations"]
