@@ -42,7 +42,7 @@ from llft.interpose.clocks import replace_in_type
 from llft.interpose.descriptors import table as descriptors
 from llft.interpose.locks import Lock, NativeRLock, RLock
 from llft.interpose.port import Port
-from llft.interpose.refusing import RefusedError, refuser
+from llft.interpose.refusing import RefusedError, refused_type, refuser
 
 TOO_LATE = (
     "threading",
@@ -162,14 +162,20 @@ def _imported(name: str) -> ModuleType | None:
 def _refused(name: str, module: ModuleType) -> dict[str, Callable[..., object]]:
     if name not in table.ROWS:
         return {}
-    refused = {
-        attribute: refuser(f"{name}.{attribute}", known.reason)
+    remedies = {
+        attribute: known.reason
         for attribute, known in table.classes(name).items()
         if known.treatment == "refused" and hasattr(module, attribute)
     }
-    for attribute in table.unclassified(name, vars(module)):
-        refused[attribute] = refuser(f"{name}.{attribute}", table.UNCLASSIFIED)
-    return refused
+    remedies |= dict.fromkeys(table.unclassified(name, vars(module)), table.UNCLASSIFIED)
+    return {
+        attribute: _stand_in(f"{name}.{attribute}", remedy, getattr(module, attribute))
+        for attribute, remedy in remedies.items()
+    }
+
+
+def _stand_in(name: str, remedy: str, genuine: object) -> Callable[..., object]:
+    return refused_type(name, remedy, genuine) if isinstance(genuine, type) else refuser(name, remedy)
 
 
 def _rebind(replaced: dict[int, tuple[object, object]]) -> None:

@@ -37,3 +37,10 @@ def refuser(name: str, remedy: str) -> Callable[..., object]:
     refused.__name__ = refused.__qualname__ = name.rpartition(".")[2]
     refused.__doc__ = f"Refused: {remedy}"
     return refused
+
+
+def refused_type(name: str, remedy: str, genuine: type) -> type:
+    """A class that stands for the refused one: its constants are there, for libraries read them at import
+    and make an object only if they are asked to (multiprocessing.synchronize)."""
+    constants = {key: value for key, value in vars(genuine).items() if type(value) in (int, str)}
+    return type(genuine.__name__, (), {**constants, "__new__": refuser(name, remedy)})

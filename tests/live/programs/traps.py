@@ -10,6 +10,7 @@ import fcntl
 import gc
 import glob
 import logging
+import multiprocessing
 import os
 import random
 import select
@@ -172,6 +173,12 @@ def refusals():
         select.epoll().register(socket.socket(), select.EPOLLIN | select.EPOLLET)
     with raises(ImportError):
         import gevent  # noqa: F401
+    # Its module can be imported, as some servers do; only an object cannot be made.
+    from multiprocessing.synchronize import SEM_VALUE_MAX, Semaphore
+
+    assert SEM_VALUE_MAX > 0
+    with raises(OSError, errno.ENOSYS):
+        Semaphore(1, ctx=multiprocessing.get_context("spawn"))
 
 
 def descriptors():

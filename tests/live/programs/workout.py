@@ -101,7 +101,7 @@ def signals():
     signal.raise_signal(signal.SIGUSR1)
     signal.signal(signal.SIGALRM, lambda number, frame: note("alarm"))
     signal.setitimer(signal.ITIMER_REAL, 0.005)
-    time.sleep(0.02)
+    time.sleep(0.3)
     note("handled", signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
 
 
