@@ -165,7 +165,8 @@ class Inbox:
             return
         connection = self.messaging.find(header)
         if header.message_type == MessageType.NEW_PRIMARY_VIEW:
-            self.replica.view_change.on_new_primary_view(connection, header)
+            body: Any = decode_body(MessageType.NEW_PRIMARY_VIEW, message.payload)
+            self.replica.view_change.on_new_primary_view(connection, header, body)
         elif connection is None:
             self._on_unknown_connection(header)
         elif header.flags & MessageFlag.RESET:

@@ -38,9 +38,10 @@ _PARTS = (
 )  # fmt: skip
 
 _FIELDS = (
-    "fd", "generated", "out_base", "out_view_num", "out_bases", "sent_digest", "acked", "remote_watermark",
-    "delivered_position", "delivered_timestamp", "delivered_bytes", "delivered_digest", "read_offset",
-    "established", "half_closed_here", "closed_here", "reset_reason", "in_base", "members_timestamp",
+    "fd", "generated", "out_base", "out_view_num", "out_bases", "sent_digest", "collected_digest",
+    "acked", "remote_watermark", "delivered_position", "delivered_timestamp", "delivered_bytes",
+    "delivered_digest", "read_offset", "established", "half_closed_here", "closed_here",
+    "reset_reason", "in_base", "members_timestamp",
 )  # fmt: skip
 
 
@@ -211,6 +212,7 @@ def _export(connection: Connection) -> dict[str, Any]:
     exported["generated_at"] = [(_plain_view(view), count) for view, count in connection.generated_at]
     exported["in_view"] = _plain_view(connection.in_view)
     exported["delivered_view"] = _plain_view(connection.delivered_view)
+    exported["stream_digest"] = connection.received_digest(connection.delivered_position)
     exported["end_delivered"] = connection.half_closed_there and not connection.received
     return exported
 
@@ -241,6 +243,8 @@ def _import_delivered(connection: Connection) -> None:
         message = received.popleft()
         if message.timestamp > connection.members_timestamp:
             connection.delivered.append(message)
+        else:
+            connection.forget(message)
     if connection.reset_reason:
         received.clear()
         connection.discard_after_gap()
@@ -252,6 +256,7 @@ def _import_receiving(connection: Connection, exported: dict[str, Any]) -> None:
     connection.discard_after_gap()
     connection.in_view = _view(exported["in_view"])
     connection.received_up_to = connection.delivered_position
+    connection.forgotten.set(connection.delivered_position, exported["stream_digest"])
     connection.received_bytes = connection.delivered_bytes - connection.read_offset
     connection.ordered_position = connection.delivered_position
     connection.ordered_bytes = connection.delivered_bytes

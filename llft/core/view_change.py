@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from llft.core.replica import Replica
 
 
+OTHER_BRANCH = "lost: another branch of the group had sent something else"
+
+
 class ViewChange:
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
@@ -80,7 +83,13 @@ class ViewChange:
         recovery.ask_ns = self.replica.now_ns + self.replica.config.timeouts.propose_interval_ns
 
     def _send_new_primary_view(self, connection: Connection) -> None:
-        body = NewPrimaryViewBody(self.standing.role == PRIMARY, self.messaging.lane.orders.end)
+        delivered = connection.delivered_position + (connection.read_offset > 0)
+        body = NewPrimaryViewBody(
+            self.standing.role == PRIMARY,
+            self.messaging.lane.orders.end,
+            delivered,
+            connection.received_digest(delivered),
+        )
         self.messaging.send_control(connection, MessageType.NEW_PRIMARY_VIEW, body)
 
     def on_timer(self, now_ns: int) -> None:
@@ -148,8 +157,10 @@ class ViewChange:
         body = NewPrimaryViewAckBody(
             header.source_view,
             False,
+            False,
             self._received_view(connection),
             connection.received_up_to,
+            connection.received_digest(connection.received_up_to),
             connection.generated,
             self.messaging.held_for(connection.remote_group_id).export(),
         )
@@ -258,7 +269,10 @@ class ViewChange:
     ) -> None:
         """Does the remote group know more of our past than we do? Then the connection is reset (D-07). If it
         has a new view itself, that is accepted now: everything of its old one has been performed."""
-        pruned = header.source_view != connection.in_view and connection.delivered_position > answer.last_sent
+        changed = connection.delivered_position > 0 and header.source_view != connection.delivered_view
+        if changed and not answer.checked:
+            return  # it is asked again, whether what we delivered is of its history
+        pruned = changed and connection.delivered_position > answer.last_sent
         if header.source_view != connection.in_view:
             if connection.in_view.supersedes(header.source_view):
                 return
@@ -275,6 +289,8 @@ class ViewChange:
             self.replica.reset_connection(connection, "lost: the remote group knows more of the old primary")
         elif pruned or answer.received_up_to < connection.collected_up_to:
             self.give_up_connection(connection)
+        elif connection.has_sent_other(answer.received_up_to, answer.received_digest):
+            self.replica.reset_connection(connection, OTHER_BRANCH)
         else:
             # Less than the old primary had acknowledged, if the remote group flushed what was undelivered.
             connection.acked = connection.transmitted = answer.received_up_to
@@ -341,7 +357,9 @@ class ViewChange:
 
     # -- the remote group: lines 36-41 ---------------------------------------------------------
 
-    def on_new_primary_view(self, connection: Connection | None, header: Header) -> None:
+    def on_new_primary_view(
+        self, connection: Connection | None, header: Header, body: NewPrimaryViewBody
+    ) -> None:
         """At the primary of a remote group; one that recovers itself answers with what it holds."""
         standing = self.standing
         if standing.role not in (PRIMARY, RECOVERING):
@@ -360,16 +378,22 @@ class ViewChange:
             self.messaging.adopt_remote_view(connection, header)
         else:
             received_view = self._received_view(connection)
+        checked = definite and body.settled and not connection.reset_reason
+        if checked and connection.has_sent_other(body.delivered_up_to, body.delivered_digest):
+            self.replica.reset_connection(connection, OTHER_BRANCH)
+            return
         held = self.messaging.held_for(connection.remote_group_id)
-        body = NewPrimaryViewAckBody(
+        answer = NewPrimaryViewAckBody(
             header.source_view,
             definite,
+            checked,
             received_view,
             connection.received_up_to,
+            connection.received_digest(connection.received_up_to),
             max(connection.generated, connection.transmitted),
             held.export(),
         )
-        self.replica.send_answer(connection, body)
+        self.replica.send_answer(connection, answer)
 
     def _freeze_old_view(self, header: Header) -> None:
         """What we hold of the old primary's order information is told once for all connections with that

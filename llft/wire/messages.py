@@ -183,6 +183,9 @@ class NewPrimaryViewBody:
 
     settled: bool
     order_end: int
+    delivered_up_to: int = 0
+    delivered_digest: int = 0
+    """What the asker has delivered on this connection, and the running digest of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +196,12 @@ class NewPrimaryViewAckBody:
 
     view: ViewId
     definite: bool
+    checked: bool
+    """What the asker has delivered, now that its view is settled, is what the answering group sent."""
     received_view: ViewId
     received_up_to: int
+    received_digest: int
+    """The running digest of those (`core.messaging.stream_digest`)."""
     last_sent: int
     held: tuple[OrderRange, ...] = ()
 

@@ -118,7 +118,7 @@ def seeds() -> list[bytes]:
         (MessageType.ACCEPT_BACKUP, MembershipBody(birth, 1, 2, (Member(birth, 1),), ())),
         (
             MessageType.NEW_PRIMARY_VIEW_ACK,
-            NewPrimaryViewAckBody(view, True, view, 1, 2, (OrderRange(view, 1, 2, b"o"),)),
+            NewPrimaryViewAckBody(view, True, True, view, 1, 7, 2, (OrderRange(view, 1, 2, b"o"),)),
         ),
         (MessageType.STATE, StateBody(birth, 1, 2, b"state")),
     ]

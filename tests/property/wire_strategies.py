@@ -95,9 +95,9 @@ BODIES: dict[MessageType, SearchStrategy[object]] = {
     MessageType.PROPOSE_PRIMARY: st.builds(ProposePrimaryBody, births, views, u64, memberships, memberships),
     MessageType.PROPOSE_PRIMARY_ACK: st.builds(MembershipAckBody, births, views, u64, st.booleans(), u64),
     MessageType.MEMBERSHIP_ACK: st.builds(MembershipAckBody, births, views, u64, st.booleans(), u64),
-    MessageType.NEW_PRIMARY_VIEW: st.builds(NewPrimaryViewBody, st.booleans(), u64),
+    MessageType.NEW_PRIMARY_VIEW: st.builds(NewPrimaryViewBody, st.booleans(), u64, u64, u64),
     MessageType.NEW_PRIMARY_VIEW_ACK: st.builds(
-        NewPrimaryViewAckBody, views, st.booleans(), views, u64, u64, _ranges
+        NewPrimaryViewAckBody, views, st.booleans(), st.booleans(), views, u64, u64, u64, _ranges
     ),
     MessageType.PROPOSE_BACKUP: st.builds(ProposeBackupBody, births, births, views, st.binary(max_size=40)),
     MessageType.ACCEPT_BACKUP: st.builds(MembershipBody, births, u64, u32, memberships, memberships),

@@ -14,9 +14,11 @@ order from the log (`ordered_*`) and delivers when its application gets there.
 from __future__ import annotations
 
 from collections import deque
+from itertools import chain
 from typing import NamedTuple
 from zlib import crc32
 
+from llft.core.messaging.stream_digest import UNKNOWN_DIGEST, StreamDigest
 from llft.identifiers import NO_VIEW, ConnectionId, GroupId, Role, ViewId
 from llft.instant import NEVER
 
@@ -37,6 +39,8 @@ class SentMessage(NamedTuple):
     timestamp: int
     flags: int
     payload: bytes
+    digest: int
+    """Of everything written on the connection, up to this message (D-09)."""
 
 
 class ReceivedMessage(NamedTuple):
@@ -57,6 +61,7 @@ class Connection:
         "acked_in_view",
         "birth_order_end",
         "closed_here",
+        "collected_digest",
         "connection_id",
         "delivered",
         "delivered_bytes",
@@ -67,12 +72,14 @@ class Connection:
         "established",
         "fd",
         "first_acks_heard",
+        "forgotten",
         "frozen",
         "generated",
         "generated_at",
         "half_closed_here",
         "half_closed_there",
         "heard_ns",
+        "forgotten",
         "in_base",
         "in_view",
         "keep_alive_ns",
@@ -122,6 +129,8 @@ class Connection:
         self.sent: deque[SentMessage] = deque()
         self.sent_bytes = 0
         self.sent_digest = 0
+        self.collected_digest = 0
+        """Up to `collected_up_to`."""
         self.generated = 0
         self.generated_at: list[tuple[ViewId, int]] = [(view, 0)]
         """For each view of our group: how many messages had been generated when it began."""
@@ -147,6 +156,7 @@ class Connection:
         self.nacks: dict[int, int] = {}
         """Positions of placeholders, and when each was last negatively acknowledged."""
         self.delivered: deque[ReceivedMessage] = deque()
+        self.forgotten = StreamDigest()
         self.delivered_position = 0
         self.delivered_timestamp = 0
         self.delivered_bytes = 0
@@ -189,7 +199,7 @@ class Connection:
         """Lines 1, 9, 12, 17: number the message, stamp it, append it to the sent list."""
         position = self.generated + 1
         self.generated = position
-        message = _new_tuple(SentMessage, (position, timestamp, flags, payload))
+        message = _new_tuple(SentMessage, (position, timestamp, flags, payload, self.sent_digest))
         self.sent.append(message)
         self.sent_bytes += len(payload)
         return message
@@ -210,6 +220,7 @@ class Connection:
         sent = self.sent
         while sent and sent[0].timestamp <= watermark:
             message = sent.popleft()
+            self.collected_digest = message.digest
             self.sent_bytes -= len(message.payload)
             if message.position > self.acked:
                 self.acked = message.position
@@ -226,6 +237,15 @@ class Connection:
     def collected_up_to(self) -> int:
         """Messages up to this position are not here any more."""
         return self.sent[0].position - 1 if self.sent else self.generated
+
+    def has_sent_other(self, position: int, digest: int) -> bool:
+        """Whether who received so much, with this digest, got it from another branch of our group."""
+        if digest == UNKNOWN_DIGEST:
+            return False
+        message = self.find_sent(position)
+        if message is not None:
+            return message.digest != digest
+        return position == self.collected_up_to and self.collected_digest != digest
 
     def begin_view(self, view: ViewId, base: int) -> None:
         """Line 33: numbers restart in the new primary view, after `base` messages."""
@@ -347,6 +367,7 @@ class Connection:
         self.read_offset = 0
         self.received_bytes = self.delivered_bytes
         self.received_up_to = self.delivered_position = max(position, self.received_up_to)
+        self.forgotten.set(self.received_up_to, UNKNOWN_DIGEST)
 
     def take(self, size: int) -> bytes:
         """Lines 34-43: deliver the next `size` bytes; messages used up move to the delivered list."""
@@ -402,8 +423,18 @@ class Connection:
             self.members_timestamp = max(self.members_timestamp, timestamp)
         delivered = self.delivered
         while delivered and delivered[0].position <= position:
-            delivered.popleft()
+            self.forgotten.forget(delivered.popleft())
         return self.members_timestamp
+
+    def forget(self, message: ReceivedMessage) -> None:
+        """A message goes before others that are still kept: all of them are in the digest then."""
+        for kept in self.delivered:
+            self.forgotten.forget(kept)
+        self.forgotten.forget(message)
+
+    def received_digest(self, position: int) -> int:
+        """Of all messages received up to `position`."""
+        return self.forgotten.up_to(position, chain(self.delivered, self.received))
 
     @property
     def available(self) -> int:
