@@ -1,4 +1,4 @@
-"""For all tests. A busy machine is no error: what hypothesis says of the speed of generating data is not asked for."""
+"""For all tests. A busy machine is no error: hypothesis is not asked how fast data are generated."""
 
 from __future__ import annotations
 
