@@ -55,6 +55,7 @@ REGRESSIONS: list[Regression] = [
     Regression("partition", 3, {}, "progress: two primaries had each agreed with another one"),
     Regression("partition", 14, {}, "progress: a pruned branch had what the surviving one lacked"),
     Regression("partition", 55, {}, "replies: a client agreed with a branch that lacked what it had read"),
+    Regression("partition", 117, {}, "buffers: a backup was not told that its primary refused a connection"),
     Regression("partition", 332, {}, "replies: as partition 55"),
     Regression("churn", 19, {}, "resets: a server refused a connection whose CONNECT it had not seen"),
     Regression("partition-majority", 4, {}, "progress: nobody removed a member that had reset itself"),
