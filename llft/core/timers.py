@@ -217,6 +217,8 @@ class Timers:
             elif primary and self._is_over(connection):
                 self.replica.sockets.forget(connection)
                 continue
+            elif not connection.fd and self.standing.role == BACKUP:
+                self._check_embryo(connection, now_ns)
             self._rearm(connection, primary=primary)
 
     def _process_as_primary(self, connection: Connection, now_ns: int) -> None:
@@ -255,11 +257,27 @@ class Timers:
             self.messaging.send_control(connection, MessageType.KEEP_ALIVE)
         connection.keep_alive_ns = now_ns + interval_ns
 
+    def _check_embryo(self, connection: Connection, now_ns: int) -> None:
+        """At a backup: a client group keeps a connection alive though nobody has accepted it yet. If it does
+        not, it gave the connection up, or our primary refused it; that was told once, to whoever heard, and
+        is not in the log. So it is asked, and answers with a reset. An embryo dropped too early does no harm:
+        until the log has ordered its messages the client group keeps them, and then our primary does."""
+        silent_ns = now_ns - connection.heard_ns
+        if silent_ns > self.timeouts.idle_connection_bound_ns:
+            self.messaging.drop_embryo(connection)
+            if not self.messaging.table.is_connected_with(connection.remote_group_id):
+                self.messaging.held_for(connection.remote_group_id).clear()
+        elif silent_ns > 2 * self.timeouts.keep_alive_interval_ns:
+            header = self.messaging.header(connection, MessageType.KEEP_ALIVE)
+            header.ack_view_num = header.ack = 0  # what our group has received is for the primary to say
+            self.messaging.send(connection, header, carry=False)
+
     def _rearm(self, connection: Connection, *, primary: bool) -> None:
         soonest = connection.nacked_ns
         if primary and not connection.reset_reason:
             soonest = min(soonest, connection.retransmit_ns, connection.ack_due_ns, connection.keep_alive_ns)
-        elif primary and connection.closed_here:  # it is forgotten when all members know of its end
+        elif not connection.fd or (primary and connection.closed_here):
+            # An embryo is looked after; what is closed is forgotten when all members know of its end.
             soonest = min(soonest, self.replica.now_ns + self.timeouts.keep_alive_interval_ns)
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, soonest)
 

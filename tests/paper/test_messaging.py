@@ -5,12 +5,13 @@ Position 1 on the connection is the message that opened it, so what the client s
 
 from __future__ import annotations
 
-from llft.config import Limits
-from llft.core.determinizer.operations import ReadClock, Receive, Send
+from llft.config import Limits, Timeouts
+from llft.core.determinizer.operations import Connect, ReadClock, Receive, Send
 from llft.core.events import MessageReceived
-from llft.journal.record import Sent, Superseded, Suspected
+from llft.instant import MS
+from llft.journal.record import ConnectionEnded, Sent, Superseded, Suspected
 from llft.wire.messages import MessageType
-from tests.paper.playbook import Playbook, Rule, connected
+from tests.paper.playbook import GROUP_IDS, Playbook, Rule, connected
 
 REQUEST, REPLY, NACK = MessageType.REQUEST, MessageType.REPLY, MessageType.NACK
 FIRST_ACK, SECOND_ACK = MessageType.FIRST_ACK, MessageType.SECOND_ACK
@@ -437,3 +438,41 @@ class TestGarbageCollection:
             play.act("s", Receive(1, 9))
             play.run(60)
             assert length(play, "c1", "sent") == 0
+
+    def test_a_backup_asks_whether_a_connection_that_nobody_accepted_still_exists(self) -> None:
+        with Playbook() as play:
+            _embryo_at_the_backup_alone(play)
+            play.run(400)
+            assert length(play, "s2", "received") == 1, "it is kept alive"
+            assert play.sent(KEEP_ALIVE, "s2", "c") == []
+            play.until(lambda: play.results("c1") != [], ms=2000)
+            (ended,) = play.recorded(ConnectionEnded, "c1")
+            assert ended.reason == "refused"
+            with play.dropping(Rule((KEEP_ALIVE,), by="c1", to="s2", limit=1)):
+                play.run(200)
+            assert length(play, "s2", "received") == 0
+            play.mark()
+            play.run(100)
+            assert play.sent(KEEP_ALIVE, "s2", "c") == [], "it is not asked about any more"
+
+    def test_a_backup_gives_up_what_nobody_accepted_with_a_group_that_is_gone(self) -> None:
+        with Playbook(timeouts=Timeouts(idle_connection_bound_ns=200 * MS)) as play:
+            _embryo_at_the_backup_alone(play)
+            play.crash("c1")
+            play.run(150)
+            assert length(play, "s2", "received") == 1
+            assert length(play, "s2", "held_order") > 0, "a new primary of theirs may ask for it"
+            play.run(100)
+            assert length(play, "s2", "received") == 0
+            assert length(play, "s2", "held_order") == 0
+
+
+def _embryo_at_the_backup_alone(play: Playbook) -> None:
+    """A CONNECT has come to s2; s1 hears nothing of the client group, now and later."""
+    play.join("s1", alone=True)
+    play.join("s2")
+    play.until(lambda: play["s2"].has_state)
+    play.join("c1", alone=True)
+    play.partition(("s1",), ("c1",))
+    play.act("c", Connect(GROUP_IDS["s"]))
+    play.until(lambda: length(play, "s2", "received") == 1)

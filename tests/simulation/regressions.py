@@ -58,6 +58,7 @@ REGRESSIONS: list[Regression] = [
     Regression("partition", 143, {}, "progress: two branches had sent as many messages, and different ones"),
     Regression("partition", 172, {}, "exactly_once: more was delivered than the remote group ever sent"),
     Regression("partition", 457, {}, "replies: as partition 172"),
+    Regression("partition", 117, {}, "buffers: a backup was not told that its primary refused a connection"),
     Regression("partition", 332, {}, "replies: as partition 55"),
     Regression("churn", 19, {}, "resets: a server refused a connection whose CONNECT it had not seen"),
     Regression("partition-majority", 4, {}, "progress: nobody removed a member that had reset itself"),
