@@ -24,7 +24,7 @@ from llft import originals
 from llft.core.determinizer.operations import Result
 from llft.errors import InvariantError
 from llft.identifiers import ThreadId
-from llft.runtime.birth_log import CALLED, START, UNKNOWN_KIND, BirthLog, Event, check_kind, events
+from llft.runtime.birth_log import CALLED, START, BirthLog, Event, check_kind, events
 
 ENDED = 255
 """The kind of the last "call" of a thread: it returned from its function."""
@@ -88,6 +88,7 @@ class Application:
         come to."""
         self._out_at_checkpoint: frozenset[ThreadId] = frozenset()
         self._backlog: deque[Callable[[], None]] = deque()
+        self._past_length = 0
 
     @property
     def replaying(self) -> bool:
@@ -142,8 +143,9 @@ class Application:
             self.log.completed(number, self.threads[number].kind, result)
             self._hand_over(number, result)
         else:
-            self.log.completed(number, UNKNOWN_KIND, result)
-            self._backlog.append(lambda: self._hand_over(number, result))
+            log = self.log
+            place = log.completed_unseen(number, result)
+            self._backlog.append(lambda: self._hand_over_late(number, result, log, place))
 
     def start(self, number: ThreadId, key: str) -> None:
         """The core wants a thread to begin: 1 is the main one, which is there already."""
@@ -158,6 +160,13 @@ class Application:
         thread = self.threads[number]
         thread.result = result
         self._let_run(thread)
+
+    def _hand_over_late(self, number: ThreadId, result: Result, log: BirthLog, place: int) -> None:
+        """It was given while the program was in its past, maybe before the log of that past had come."""
+        if log is not self.log:
+            place += self._past_length
+        self.log.name(place, self.threads[number].kind)
+        self._hand_over(number, result)
 
     def _let_run(self, thread: ApplicationThread) -> None:
         if thread.given:
@@ -193,6 +202,7 @@ class Application:
         """`again`: threads whose last call the core had put off; they make it once more, to the core.
         What the core gave while the log was on its way is not of the past: it follows it in the log."""
         self.log = BirthLog(data + self.log.piece(0, self.log.length))
+        self._past_length = len(data)
         out_at_checkpoint = [*out_at_checkpoint, *again]
         self._out_at_checkpoint = frozenset(out_at_checkpoint)
         self.out_for_core = dict.fromkeys(out_at_checkpoint) | self.out_for_core

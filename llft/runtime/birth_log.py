@@ -77,6 +77,17 @@ class BirthLog:
     def completed(self, thread: ThreadId, kind: int, result: Result) -> None:
         self._append(thread, encode_result(kind, result))
 
+    def completed_unseen(self, thread: ThreadId, result: Result) -> int:
+        """The program has not made the call again yet; `name` says later what it was."""
+        event = encode_result(UNKNOWN_KIND, result)
+        self._append(thread, event)
+        return self.length - len(event) + 1
+
+    def name(self, place: int, kind: int) -> None:
+        """All members must have the same bytes: what was unknown is known now. Rare, so it may cost."""
+        self._data[place] = kind
+        self.digest = crc32(self._data)
+
     def _append(self, thread: ThreadId, event: bytes) -> None:
         if thread < 128:
             piece = bytes((thread,)) + event

@@ -181,3 +181,25 @@ def test_what_the_core_gives_while_the_log_is_on_its_way_is_in_the_log() -> None
     application.begin_replay(past.piece(0, past.length), [])
     logged = list(logged_events(application.log.piece(0, application.log.length)))
     assert [(event.thread, event.key, event.result) for event in logged] == [(1, "", None), (1, "", 42)]
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_member_that_replayed_has_the_same_log_as_one_that_did_not(early: bool) -> None:
+    """Byte for byte, for a joiner may fetch it from either."""
+    log = BirthLog()
+    log.started(1, "")
+    past = log.piece(0, log.length)
+    log.completed(1, OPERATION_KINDS[Sleep], None)
+    application = Application(ordered=False, start_thread=lambda thread: None)
+    thread = application.add_thread(1, None)
+    application.begin_restoring()
+    if early:
+        application.give(1, None)
+    application.begin_replay(past, [])
+    if not early:
+        application.give(1, None)
+    thread.wait()
+    thread.take()
+    assert not application.called(thread, OPERATION_KINDS[Sleep])
+    assert application.log.piece(0, application.log.length) == log.piece(0, log.length)
+    assert application.log.digest == log.digest
