@@ -36,6 +36,8 @@ PATIENCE_S = 90.0
 """For anything that takes two seconds on a quiet machine."""
 REPLY_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.05
+PACE_S = 0.06
+"""Between requests of a client. Where all is slow, rejoining above all, there is then not more to judge."""
 REPLICAS = 3
 
 Reply = dict[str, Any]
@@ -159,8 +161,8 @@ class Entry:
 class Clients:
     """Threads that add to their own accounts until they are told to stop."""
 
-    def __init__(self, count: int, connect: Callable[[], Speaker], *, pace_s: float = 0.02) -> None:
-        self._connect, self._pace_s = connect, pace_s
+    def __init__(self, count: int, connect: Callable[[], Speaker]) -> None:
+        self._connect = connect
         self._ended = threading.Event()
         self.entries: list[Entry] = []
         self.complaints: list[str] = []
@@ -199,7 +201,7 @@ class Clients:
 
     def _add_on(self, speaker: Speaker, who: str) -> None:
         number = balance = 0
-        while not self._ended.wait(self._pace_s):
+        while not self._ended.wait(PACE_S):
             number += 1
             balance += number * 7
             request = (who, number, number * 7)

@@ -18,8 +18,8 @@ from tests.live.application_world import (
     replicated,
 )
 
-CLIENTS = 5
-BETWEEN_KILLS = 60
+CLIENTS = 4
+BETWEEN_KILLS = 40
 """So many requests are answered before each kill."""
 
 SERVERS: dict[str, tuple[Sequence[str], Callable[[int], Speaker], int]] = {

@@ -123,9 +123,9 @@ def test_each_increment_reaches_redis_once(tmp_path_factory: pytest.TempPathFact
         with replicated(home, "front", ["redis_front.py", str(redis_port)]) as front:
             clients = Clients(THREADS, lambda: HttpSpeaker(front.port))
             for _ in range(KILLS):
-                clients.await_progress(60)
+                clients.await_progress(40)
                 front.kill_primary()
-            clients.await_progress(60)
+            clients.await_progress(40)
             entries = clients.stop()
             dump = dump_of(front.port)
         assert dump["sequence"] == len(entries)
