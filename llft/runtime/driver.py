@@ -11,14 +11,13 @@ Invariants (all under `lock`):
 1. At most one thread is the pump. While one is, nobody of the program is out, unless it has just been
 resumed.
 2. Effects are performed in order before the lock is released.
-3. An exception out of the core or of an effect ends the process: a replica that does not know its state
-   is better dead than wrong. Its journal and a traceback remain.
+3. An exception out of the core, of an effect or of the network ends the process: a replica that does not
+   know its state is better dead than wrong. Its journal and a traceback remain.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
@@ -33,6 +32,7 @@ from llft.errors import PeerError
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import MS
 from llft.journal.record import Record
+from llft.runtime import own_log
 from llft.runtime.application import ENDED, Application, ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.fingerprint import Fingerprint
@@ -106,8 +106,11 @@ class Driver:
         with self.lock:
             if self._is_for_core(thread, OPERATION_KINDS[type(operation)]):
                 self._step(events.OperationInvoked(thread.number, operation))
-            if not thread.given and self.application.pump is None and self._may_pump():
-                self._pump(thread)
+            if not thread.given:
+                if self.application.pump is not None:
+                    self.poller.wake()  # it may be waiting for a deadline later than this call's
+                elif self._may_pump():
+                    self._pump(thread)
             waits = not thread.given
         if waits:
             thread.wait()
@@ -186,6 +189,8 @@ class Driver:
                 finally:
                     self.lock.acquire()
                 self.work()
+        except Exception:  # noqa: BLE001 (invariant 3: the program would take it for its own)
+            self._die("while its program waited")
         finally:
             self.application.pump = None
 
@@ -225,7 +230,7 @@ class Driver:
 
     def _die(self, reason: str) -> NoReturn:
         """While an exception is handled."""
-        sys.stderr.write(traceback.format_exc())
+        own_log.write(traceback.format_exc())
         self.world.died(reason)
 
     def _write(self, effect: effects.WriteRecord) -> None:

@@ -22,7 +22,9 @@ from contextlib import suppress
 from llft import originals
 from llft.core.standing import BACKUP
 from llft.instant import MS, US
+from llft.runtime import own_log
 from llft.runtime.driver import Driver
+from llft.runtime.stacks import stacks
 
 LAZY_S = 0.0005
 SWITCH_INTERVAL_S = 0.001
@@ -56,7 +58,7 @@ class Pacemaker:
             while True:
                 self._beat()
         except BaseException:  # noqa: BLE001 (without a pacemaker the process must not go on)
-            sys.stderr.write(traceback.format_exc())
+            own_log.write(traceback.format_exc())
             self.driver.world.died("the pacemaker failed")
 
     def _beat(self) -> None:
@@ -89,10 +91,9 @@ class Pacemaker:
                 and self._warned.get(thread.number) != since_ns
             ):
                 self._warned[thread.number] = since_ns
-                frame = sys._current_frames().get(thread.ident)
-                where = "".join(traceback.format_stack(frame, limit=8)) if frame is not None else "?\n"
+                where = "\n  ".join(stacks().get(thread.ident, ["?"]))
                 held_s = (now_ns - since_ns) / 1e9
-                sys.stderr.write(
+                own_log.write(
                     f"llft: thread {thread.number} has run for {held_s:.1f} s without a call that lets "
-                    f"others run; they wait. It is here:\n{where}"
+                    f"others run; they wait. It is here:\n  {where}\n"
                 )

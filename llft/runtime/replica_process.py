@@ -9,7 +9,7 @@ runs in the program's own interpreter before anything is patched, and after that
 from __future__ import annotations
 
 import json
-import sys
+import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 from zlib import crc32
@@ -23,7 +23,7 @@ from llft.errors import PeerError
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
-from llft.runtime import fingerprint
+from llft.runtime import fingerprint, own_log
 from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
@@ -32,6 +32,7 @@ from llft.runtime.native.pulse import open_pulse
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
 from llft.runtime.settings import Settings
+from llft.runtime.stacks import stacks
 from llft.runtime.timeline import Timeline
 from llft.runtime.transport import Transport, open_transport
 
@@ -57,6 +58,7 @@ class ReplicaProcess:
         self.specification = specification
         self._on_exec = on_exec
         self.started_ns = originals.monotonic_ns()
+        own_log.keep()
         settings = Settings.from_json(specification["settings"])
         group_id: int = specification["group_id"]
         birth_id = BirthId(settings.host_id(), originals.getpid(), originals.time_ns())
@@ -113,8 +115,7 @@ class ReplicaProcess:
     def say(self, text: str) -> None:
         """A line for a person, in the replica's log."""
         seconds = originals.time_ns() / 1e9
-        sys.stderr.write(f"llft {seconds:.3f} replica {self.specification['replica']}: {text}\n")
-        sys.stderr.flush()
+        own_log.write(f"llft {seconds:.3f} replica {self.specification['replica']}: {text}\n")
 
     # -- Network -----------------------------------------------------------------------------------
 
@@ -159,6 +160,14 @@ class ReplicaProcess:
         originals.start_new_thread(self._restore, (state, log, done))
 
     def _restore(self, wanted: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
+        try:
+            self._begin_again(wanted, log, done)
+        except Exception:  # noqa: BLE001 (else a member would be left that performs nothing)
+            own_log.write(traceback.format_exc())
+            with self.driver.lock:
+                self.died("the program's past could not be restored")
+
+    def _begin_again(self, wanted: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
         source = BirthId(*wanted["birth"])
         self._refuse_if_different(wanted["fingerprint"])
         try:
@@ -283,13 +292,10 @@ class ReplicaProcess:
         return self._wish(events.LeaveRequested())
 
     def _threads(self, question: dict[str, Any]) -> dict[str, Any]:
-        import traceback
-
-        frames = sys._current_frames()
+        known = stacks()
         found = []
         for thread in list(self.driver.application.threads.values()):
-            frame = frames.get(thread.ident)
-            stack = traceback.format_stack(frame, limit=12) if frame is not None else []
+            stack = known.get(thread.ident, [])
             found.append({"thread": thread.number, "runs": bool(thread.out_since_ns), "stack": stack})
         return {"threads": found}
 

@@ -1,0 +1,149 @@
+"""The driver where it meets the program: whose errors, whose output, whose frames."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from llft.config import ThreadMode
+from llft.core import events
+from llft.core.determinizer.operations import Sleep
+from llft.identifiers import BirthId
+from llft.instant import MS
+from llft.runtime import own_log
+from llft.runtime.application import ApplicationThread
+from llft.runtime.driver import Driver
+from llft.runtime.pacemaker import Pacemaker
+from llft.runtime.replica_process import ReplicaProcess
+from llft.runtime.stacks import stacks
+from tests.unit.test_driver import make_driver, run_alone
+
+
+class Dead(BaseException):
+    """Not an Exception: a process that has died catches nothing any more."""
+
+
+def died(reason: str) -> NoReturn:
+    raise Dead(reason)
+
+
+def run_main(driver: Driver, function: Callable[[], None]) -> list[BaseException]:
+    """As the pump: there is no pacemaker."""
+    failures: list[BaseException] = []
+
+    def main() -> None:
+        try:
+            driver.run_main(function)
+        except BaseException as error:  # noqa: BLE001 (the test looks at it)
+            failures.append(error)
+
+    thread = threading.Thread(target=main, daemon=True)
+    thread.start()
+    driver.happen(events.Started(alone=True))
+    thread.join(10)
+    assert not thread.is_alive()
+    return failures
+
+
+def test_a_failing_network_is_not_the_programs_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = make_driver(ThreadMode.TOKEN)
+    seen: list[Exception] = []
+
+    def work(now_ns: int) -> list[BirthId]:
+        raise OSError(9, "Bad file descriptor")
+
+    def program() -> None:
+        monkeypatch.setattr(driver.network, "work", work)
+        try:
+            driver.call(Sleep(MS))
+        except Exception as error:  # noqa: BLE001 (programs do this)
+            seen.append(error)
+
+    monkeypatch.setattr(driver.world, "died", died)
+    failures = run_main(driver, program)
+    assert seen == []
+    assert [type(failure) for failure in failures] == [Dead]
+
+
+def test_a_pump_that_waits_learns_of_an_earlier_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = make_driver(ThreadMode.TOKEN)
+    woken: list[None] = []
+
+    def program() -> None:
+        driver.application.pump = ApplicationThread(99, None)
+        monkeypatch.setattr(driver.poller, "wake", lambda: woken.append(None))
+        driver.call(Sleep(MS))
+        assert woken == [None]
+        driver.application.pump = None
+
+    run_alone(driver, program)
+    assert woken
+
+
+def test_what_the_runtime_says_does_not_pass_through_the_program(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Programs:
+        def write(self, text: str) -> int:
+            raise AssertionError("the program's code, run by the runtime")
+
+        flush = write
+
+    driver = make_driver(ThreadMode.TOKEN)
+    monkeypatch.setattr(sys, "stderr", Programs())
+    thread = driver.application.threads[1]
+    thread.ident, thread.out_since_ns = threading.get_ident(), 1
+    Pacemaker(driver, lambda: None)._watch_token(time.monotonic_ns())
+    assert "has run for" in (told := capfd.readouterr().err)
+    assert "_watch_token" in told
+
+
+def test_the_log_outlives_the_programs_descriptor(tmp_path: Path) -> None:
+    """In a process of its own: it closes its descriptor 2."""
+    import subprocess
+
+    text = """
+import os
+from llft.runtime import own_log
+own_log.keep()
+os.close(2)
+own_log.write("still \\udc80 there\\n")
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=30, check=True)
+    assert done.stderr == b"still \\udc80 there\n"
+
+
+def test_looking_at_threads_takes_no_frames() -> None:
+    go_on, here = threading.Event(), threading.Event()
+
+    def waits_there() -> None:
+        here.set()
+        go_on.wait(10)
+
+    thread = threading.Thread(target=waits_there)
+    thread.start()
+    assert here.wait(10)
+    before = sum(type(thing).__name__ == "frame" for thing in gc.get_objects())
+    found = stacks()
+    after = sum(type(thing).__name__ == "frame" for thing in gc.get_objects())
+    go_on.set()
+    thread.join(10)
+    assert thread.ident is not None
+    assert any("in waits_there" in line for line in found[thread.ident])
+    assert after == before
+
+
+def test_a_restore_that_fails_unexpectedly_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = object.__new__(ReplicaProcess)
+    process.driver = make_driver(ThreadMode.TOKEN)
+    monkeypatch.setattr(process, "died", died, raising=False)
+    monkeypatch.setattr(own_log, "write", lambda text: None)
+    with pytest.raises(Dead):
+        process._restore({}, None, lambda data: None)
