@@ -64,6 +64,7 @@ REGRESSIONS: list[Regression] = [
     Regression("partition-majority", 4, {}, "progress: nobody removed a member that had reset itself"),
     Regression("partition-majority", 35, {}, "progress: a proposer did not hear that it was removed"),
     Regression("partition-majority", 60, {}, "progress: a backup was bound by a proposal that was given up"),
+    Regression("partition-majority", 464, {}, "buffers: as partition 117, at four backups"),
     Regression("lost-client", 19, {}, "progress: what a remote group had flushed was not sent again"),
     Regression("lost-client-level1", 9, {}, "exactly_once: a message was with a backup, and nobody asked it"),
 ]
