@@ -229,6 +229,7 @@ def _import(connection: Connection, exported: dict[str, Any], *, fresh: bool) ->
     connection.delivered_view = _view(exported["delivered_view"])
     connection.transmitted = connection.generated
     connection.ordered_sends = max(connection.ordered_sends, connection.generated)
+    connection.collect_sent(connection.remote_watermark)  # it may be newer than the state
     if fresh:
         _import_receiving(connection, exported)
     else:

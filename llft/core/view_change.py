@@ -284,6 +284,9 @@ class ViewChange:
         if connection.closed_here:
             connection.skip_to(answer.last_sent)
             connection.delivered_view = connection.in_view
+            # What was skipped will never come, so its timestamps are known by their bound only.
+            connection.delivered_timestamp = max(connection.delivered_timestamp, header.timestamp)
+            self.replica.mark_delivered(connection)
         known = connection.generated_before_successor(answer.received_view)
         if answer.received_up_to and (known is None or answer.received_up_to > known):
             self.replica.reset_connection(connection, "lost: the remote group knows more of the old primary")
