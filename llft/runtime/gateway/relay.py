@@ -124,6 +124,8 @@ class Relay:
             while stream.connecting:
                 yield stream.readable
             alarm.cancel()
+            if self.over:  # broken since, before this thread had its turn: both sides are closed
+                return
             error = stream.error
         local = stream.local_address() if stream is not None and not error else Address("", 0)
         sent = yield Send(fd, pack(Answer(error, local)))

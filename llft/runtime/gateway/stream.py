@@ -187,7 +187,7 @@ class Stream:
         if self.closed:
             return
         self.closed = True
-        self._may_read = False
+        self.connecting = self._may_read = False
         self._loop.unregister(self._socket.fileno())
         if reset:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
