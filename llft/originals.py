@@ -44,4 +44,6 @@ eventfd_write = posix.eventfd_write
 unlink = posix.unlink
 exit_now = posix._exit
 execve = posix.execve
+chdir = posix.chdir
+umask = posix.umask
 listdir = posix.listdir

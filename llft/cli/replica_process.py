@@ -30,6 +30,11 @@ ENVIRONMENT = dict(os.environ)
 """As the supervisor made it: for the next life of this replica. The program sees nothing that differs from
 replica to replica, and what it changes ends with its life."""
 
+DIRECTORY = os.getcwd()
+UMASK = os.umask(0o077)
+os.umask(UMASK)
+"""The kernel keeps these beyond a life: a program run again would begin where the last one had gone."""
+
 
 def main() -> None:
     try:
@@ -62,6 +67,8 @@ def main() -> None:
 def start_anew(environment: dict[str, str]) -> NoReturn:
     """Exec keeps the process id and the parent; everything else of this life ends here."""
     command = [sys.executable, *sys.orig_argv[1:]]
+    llft.originals.chdir(DIRECTORY)
+    llft.originals.umask(UMASK)
     llft.originals.execve(sys.executable, command, {**ENVIRONMENT, **environment})
 
 
