@@ -30,9 +30,15 @@ class _Turns:
         while self._inside:
             waiting: list[int] = self.__dict__.setdefault("_waiting", [])
             waiting.append(me)
-            passage.call(Park(-1))
-            if me in waiting:
-                waiting.remove(me)
+            try:
+                passage.call(Park(-1))
+            except BaseException:  # a signal's handler raised: if it is this one's turn, it is the next one's
+                if me not in waiting and not self._inside:
+                    self._leave()
+                raise
+            finally:
+                if me in waiting:
+                    waiting.remove(me)
         self._inside = me
 
     def _leave(self) -> None:

@@ -1,8 +1,9 @@
 """Locks under the token: a flag, and a queue of waiters that are served in the order in which they came.
 
 A release hands the lock to the first waiter at once, so nobody slips in between, and none of it needs an
-order entry. A waiter is [thread, granted]: if its time passes and the lock is granted before it runs again,
-it has the lock. Threads that are not the program's get the genuine locks.
+order entry. If a waiter's time passes and the lock is granted before it runs again, it has the lock; if a
+signal's handler raises in that moment, it passes the lock on. Threads that are not the program's get the
+genuine locks.
 
 These are classes, not functions: werkzeug and others keep `threading.Lock` as a class attribute, where a
 function would become a method.
@@ -37,6 +38,16 @@ def _spend(amount: int) -> None:
         passage.used_up()
 
 
+class _Waiter:
+    """One wait. A signal's handler may wait for the same lock as the thread that it interrupts."""
+
+    __slots__ = ("granted", "thread")
+
+    def __init__(self, thread: int) -> None:
+        self.thread = thread
+        self.granted = False
+
+
 class Lock:
     __slots__ = ("__weakref__", "_held", "_waiters")
 
@@ -47,7 +58,7 @@ class Lock:
 
     def __init__(self) -> None:
         self._held = False
-        self._waiters: deque[list[int]] | None = None
+        self._waiters: deque[_Waiter] | None = None
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if timeout != -1:
@@ -66,22 +77,26 @@ class Lock:
             raise MisuseError("lock_of_the_program", "threads of the runtime use llft.originals")
         if self._waiters is None:
             self._waiters = deque()
-        waiter = [thread, False]
+        waiter = _Waiter(thread)
         self._waiters.append(waiter)
         left_ns = -1 if timeout < 0 else int(timeout * 1e9)
         end_ns = -1
         try:
-            while not waiter[1]:
+            while not waiter.granted:
                 if end_ns < 0 <= left_ns and thread == passage.MAIN_THREAD and interruptible():
                     end_ns = monotonic_ns() + left_ns
-                if not passage.call(Park(left_ns)) and not waiter[1]:
+                if not passage.call(Park(left_ns)) and not waiter.granted:
                     break
                 if end_ns >= 0:
                     left_ns = max(0, end_ns - monotonic_ns())
+        except BaseException:
+            if waiter.granted:
+                self.release()
+            raise
         finally:
-            if not waiter[1]:
+            if not waiter.granted:
                 self._waiters.remove(waiter)
-        return bool(waiter[1])
+        return waiter.granted
 
     def release(self) -> None:
         global _spent
@@ -98,8 +113,8 @@ class Lock:
     def _hand_over(self) -> None:
         assert self._waiters
         waiter = self._waiters.popleft()
-        waiter[1] = True
-        passage.call(Unpark(waiter[0]))
+        waiter.granted = True
+        passage.call(Unpark(waiter.thread))
 
     def locked(self) -> bool:
         _spend(1)

@@ -21,6 +21,7 @@ _native_getaddrinfo = _socket.getaddrinfo
 _native_getnameinfo = _socket.getnameinfo
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 _MAPPED = "::ffff:"
+_ERRORS: tuple[type[OSError], ...] = (_socket.gaierror, _socket.herror, OSError)
 
 
 def is_numeric(host: str) -> bool:
@@ -58,14 +59,13 @@ def getaddrinfo(
 def _looked_up(name: str, native: Any, *arguments: Any) -> Any:
     """The lookup is made now, outside the step; the primary's is the answer."""
     try:
-        found: tuple[bool, Any] = True, native(*arguments)
-    except (_socket.gaierror, _socket.herror) as error:
-        found = False, (error.__class__ is _socket.gaierror, error.args)
-    good, answer = ask(name, lambda: found)
-    if good:
-        return answer
-    resolver, details = answer
-    raise (_socket.gaierror if resolver else _socket.herror)(*details)
+        found: tuple[int, Any] = -1, native(*arguments)
+    except OSError as error:  # a plain one too (EAI_SYSTEM): a backup's own failure must stay its own
+        found = next(i for i, kind in enumerate(_ERRORS) if isinstance(error, kind)), error.args
+    failure, answer = ask(name, lambda: found)
+    if failure >= 0:
+        raise _ERRORS[failure](*answer)
+    return answer
 
 
 def _looking_up(name: str, native: Any) -> object:

@@ -15,10 +15,20 @@ import stat
 from collections.abc import Iterable
 from typing import Any
 
-from llft.interpose import passage
-from llft.interpose.descriptors import Asked, Description, Ready, number_of, on_forget, system_error, table
+from llft.interpose import passage, threads
+from llft.interpose.descriptors import (
+    Asked,
+    Description,
+    Ready,
+    Watched,
+    number_of,
+    on_forget,
+    system_error,
+    table,
+)
+from llft.interpose.locks import interruptible
 from llft.interpose.refusing import RefusedError
-from llft.interpose.waiting import wait
+from llft.interpose.waiting import Interest, wait
 
 POLLIN, POLLOUT, POLLPRI, POLLNVAL = _select.POLLIN, _select.POLLOUT, _select.POLLPRI, _select.POLLNVAL
 EPOLLET, EPOLLONESHOT = _select.EPOLLET, _select.EPOLLONESHOT
@@ -64,25 +74,57 @@ def _nanoseconds(timeout: float, unit: float) -> int:
     return value if value or not timeout else 1
 
 
-class _Interests:
+class _Interests(Watched):
     """Numbers and masks, in the order of registration."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.masks: dict[int, int] = {}
+        self.version = 0
+
+    def add(self, number: int, mask: int) -> None:
+        """Whoever waits already waits for this one too, from now on."""
+        self.masks[number] = mask
+        self.version += 1
+        self.changed()
 
     def wait(self, timeout_ns: int) -> list[tuple[int, int]]:
+        while True:
+            version = self.version
+            events = self._wait(timeout_ns)
+            if events or version == self.version or timeout_ns >= 0:
+                return events
+
+    def _wait(self, timeout_ns: int) -> list[tuple[int, int]]:
         numbers = [number for number, mask in self.masks.items() if mask & (_READING | _WRITING)]
-        interests = [
+        interests: list[Interest] = [
             (_description(number), bool(self.masks[number] & _READING), bool(self.masks[number] & _WRITING))
             for number in numbers
         ]
+        if threads.count() or interruptible():  # else nobody could add to the set meanwhile
+            interests.append((_Additions(self), True, False))
         found = wait(interests, timeout_ns)
         events = []
-        for number, (readable, writable) in zip(numbers, found, strict=True):
+        for number, (readable, writable) in zip(numbers, found, strict=False):
             mask = self.masks.get(number, 0) & ((_READING if readable else 0) | (_WRITING if writable else 0))
             if mask:
                 events.append((number, mask))
         return events
+
+
+class _Additions(Description):
+    """Ready when something was added to a set since."""
+
+    def __init__(self, interests: _Interests) -> None:
+        super().__init__()
+        self._interests = interests
+        self._version = interests.version
+
+    def probe(self, reading: bool, writing: bool, asked: Asked) -> Ready:
+        return self._interests.version != self._version, False
+
+    def watched(self) -> tuple[Watched, ...]:
+        return (self._interests,)
 
 
 class Poll:
@@ -162,13 +204,13 @@ class Epoll:
         if number in masks:
             raise system_error(errno.EEXIST)
         _description(number)
-        masks[number] = _checked(eventmask)
+        self._interests.add(number, _checked(eventmask))
 
     def modify(self, fd: Any, eventmask: int) -> None:
         masks, number = self._open(), number_of(fd)
         if number not in masks:
             raise system_error(errno.ENOENT)
-        masks[number] = _checked(eventmask)
+        self._interests.add(number, _checked(eventmask))
 
     def unregister(self, fd: Any) -> None:
         masks, number = self._open(), number_of(fd)

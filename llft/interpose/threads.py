@@ -2,8 +2,8 @@
 
 A thread's identifier is its number, so Thread names, idents and whatever is kept by them are alike at all
 replicas. When its function has returned, and while it still has the token, a thread releases its sentinel
-(which joiners wait for) and drops its thread-local data: left to the interpreter, their destructors would
-run after the thread has given the token back.
+(which joiners wait for) and drops its thread-local data and context variables: left to the interpreter,
+their destructors would run after the thread has given the token back.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import _thread
 import ctypes
 import sys
+from _contextvars import Context
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,7 +51,7 @@ def _run(work: list[Any]) -> None:
     global _running_count
     kept = frozenset(_locals())
     try:
-        _invoke(work)
+        Context().run(_invoke, work)
     finally:
         _drop_locals(kept)
         _running_count -= 1
