@@ -18,7 +18,6 @@ from llft import originals
 from llft.config import GroupConfig
 from llft.core import events
 from llft.core.replica import Replica
-from llft.core.standing import PRIMARY
 from llft.errors import PeerError
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
@@ -31,8 +30,8 @@ from llft.runtime.liveness import Liveness, fetch_log
 from llft.runtime.native.pulse import open_pulse
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
+from llft.runtime.replica_answers import answers_of
 from llft.runtime.settings import Settings
-from llft.runtime.stacks import stacks
 from llft.runtime.timeline import Timeline
 from llft.runtime.transport import Transport, open_transport
 
@@ -59,6 +58,8 @@ class ReplicaProcess:
         self._on_exec = on_exec
         self.started_ns = originals.monotonic_ns()
         own_log.keep()
+        self.wishes: list[events.Event] = []
+        """Of an operator; whoever serves the network next sees to them."""
         settings = Settings.from_json(specification["settings"])
         group_id: int = specification["group_id"]
         birth_id = BirthId(settings.host_id(), originals.getpid(), originals.time_ns())
@@ -79,22 +80,12 @@ class ReplicaProcess:
         run_directory = specification["run_directory"]
         name = f"replica-{specification['replica']}"
         self.journal = JournalWriter(f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj")
-        self.control = ControlServer(
-            f"{run_directory}/{name}.sock",
-            {
-                "status": self._status,
-                "switch": lambda question: self._wish(events.SwitchRequested()),
-                "leave": lambda question: self._wish(events.LeaveRequested()),
-                "stop": self._stop,
-                "threads": self._threads,
-            },
-        )
+        self.control = ControlServer(f"{run_directory}/{name}.sock", answers_of(self))
         self.call = self.driver.call
         self.spawn = self.driver.spawn
         self.current = self.driver.current
         self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
         self.receive = self.transport.receive
-        self._wishes: list[events.Event] = []
 
     def start(self) -> None:
         for warning in (*self.transport.warnings, self._without_pulse):
@@ -131,9 +122,9 @@ class ReplicaProcess:
         self.liveness.work(now_ns)
         self.control.work()
         self._watch_descriptors()
-        for wish in self._wishes:
+        for wish in self.wishes:
             self.driver.wish(wish)
-        self._wishes.clear()
+        self.wishes.clear()
         return self.liveness.take_certificates()
 
     def _watch_descriptors(self) -> None:
@@ -246,7 +237,7 @@ class ReplicaProcess:
 
     def leave(self) -> None:
         """From a signal's handler: whoever serves the network next sees to it."""
-        self._wishes.append(events.LeaveRequested())
+        self.wishes.append(events.LeaveRequested())
         self.poller.wake()
         self.pacemaker.wake()
 
@@ -281,52 +272,3 @@ class ReplicaProcess:
                 return int(file.read())
         except (OSError, ValueError):
             return 0
-
-    # -- control -----------------------------------------------------------------------------------
-
-    def _wish(self, event: events.Event) -> dict[str, Any]:
-        self._wishes.append(event)
-        return {}
-
-    def _stop(self, question: dict[str, Any]) -> dict[str, Any]:
-        return self._wish(events.LeaveRequested())
-
-    def _threads(self, question: dict[str, Any]) -> dict[str, Any]:
-        known = stacks()
-        found = []
-        for thread in list(self.driver.application.threads.values()):
-            stack = known.get(thread.ident, [])
-            found.append({"thread": thread.number, "runs": bool(thread.out_since_ns), "stack": stack})
-        return {"threads": found}
-
-    def _status(self, question: dict[str, Any]) -> dict[str, Any]:
-        core = self.core
-        statistics = core.statistics()
-        end = max(statistics["order_end"], core.own_watermark())
-        members = [
-            {"birth": str(member.birth_id), "precedence": member.precedence, "rank": rank}
-            for rank, member in enumerate(core.membership, start=1)
-        ]
-        return {
-            "group": self.specification["group"],
-            "replica": self.specification["replica"],
-            "pid": self.birth_id.pid,
-            "birth": str(self.birth_id),
-            "role": core.role,
-            "has_state": core.has_state and not self.driver.application.replaying,
-            "view": str(core.view),
-            "precedence": core.standing.precedence,
-            "rank": core.standing.rank,
-            "members": members,
-            "performed": core.performed_count,
-            "order_end": end,
-            "lag": 0 if core.role == PRIMARY else max(0, end - core.own_watermark()),
-            "suspicions": self.timeline.suspicions,
-            "views": list(self.timeline.views),
-            "listening": [list(address) for address in self.listening_at],
-            "log_bytes": self.driver.application.log.length,
-            "transport": self.transport.statistics(),
-            "pulse": self.pulse.statistics(),
-            "statistics": statistics,
-            "uptime_s": (originals.monotonic_ns() - self.started_ns) / 1e9,
-        }

@@ -1,0 +1,72 @@
+"""What a replica answers on its control socket (docs/RUNTIME.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llft import originals
+from llft.core import events
+from llft.core.standing import PRIMARY
+from llft.runtime.control_server import Handler
+from llft.runtime.stacks import stacks
+
+if TYPE_CHECKING:
+    from llft.runtime.replica_process import ReplicaProcess
+
+Answer = dict[str, Any]
+
+
+def answers_of(process: ReplicaProcess) -> dict[str, Handler]:
+    def wish(event: events.Event) -> Answer:
+        process.wishes.append(event)
+        return {}
+
+    return {
+        "status": lambda question: _status(process),
+        "switch": lambda question: wish(events.SwitchRequested()),
+        "leave": lambda question: wish(events.LeaveRequested()),
+        "stop": lambda question: wish(events.LeaveRequested()),
+        "threads": lambda question: _threads(process),
+    }
+
+
+def _threads(process: ReplicaProcess) -> Answer:
+    known = stacks()
+    found = []
+    for thread in list(process.driver.application.threads.values()):
+        stack = known.get(thread.ident, [])
+        found.append({"thread": thread.number, "runs": bool(thread.out_since_ns), "stack": stack})
+    return {"threads": found}
+
+
+def _status(process: ReplicaProcess) -> Answer:
+    core = process.core
+    statistics = core.statistics()
+    end = max(statistics["order_end"], core.own_watermark())
+    members = [
+        {"birth": str(member.birth_id), "precedence": member.precedence, "rank": rank}
+        for rank, member in enumerate(core.membership, start=1)
+    ]
+    return {
+        "group": process.specification["group"],
+        "replica": process.specification["replica"],
+        "pid": process.birth_id.pid,
+        "birth": str(process.birth_id),
+        "role": core.role,
+        "has_state": core.has_state and not process.driver.application.replaying,
+        "view": str(core.view),
+        "precedence": core.standing.precedence,
+        "rank": core.standing.rank,
+        "members": members,
+        "performed": core.performed_count,
+        "order_end": end,
+        "lag": 0 if core.role == PRIMARY else max(0, end - core.own_watermark()),
+        "suspicions": process.timeline.suspicions,
+        "views": list(process.timeline.views),
+        "listening": [list(address) for address in process.listening_at],
+        "log_bytes": process.driver.application.log.length,
+        "transport": process.transport.statistics(),
+        "pulse": process.pulse.statistics(),
+        "statistics": statistics,
+        "uptime_s": (originals.monotonic_ns() - process.started_ns) / 1e9,
+    }
