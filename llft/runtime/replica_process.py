@@ -9,16 +9,13 @@ runs in the program's own interpreter before anything is patched, and after that
 from __future__ import annotations
 
 import json
-import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
-from zlib import crc32
 
 from llft import originals
 from llft.config import GroupConfig
 from llft.core import events
 from llft.core.replica import Replica
-from llft.errors import PeerError
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
@@ -26,11 +23,12 @@ from llft.runtime import fingerprint, own_log
 from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
-from llft.runtime.liveness import Liveness, fetch_log
+from llft.runtime.liveness import Liveness
 from llft.runtime.native.pulse import open_pulse
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
 from llft.runtime.replica_answers import answers_of
+from llft.runtime.restoring import Restoring
 from llft.runtime.settings import Settings
 from llft.runtime.timeline import Timeline
 from llft.runtime.transport import Transport, open_transport
@@ -39,10 +37,6 @@ SPECIFICATION = "LLFT_SPEC"
 FORMER = "LLFT_FORMER"
 DIED_STATUS = 70
 DIFFERENT_STATUS = 78
-"""Starting it again would not help."""
-FETCH_TIMEOUT_S = 30.0
-FETCH_ROUNDS = 50
-FETCH_PAUSE_S = 0.1
 
 
 class Randomness:
@@ -57,7 +51,6 @@ class ReplicaProcess:
         self.specification = specification
         self._on_exec = on_exec
         self.started_ns = originals.monotonic_ns()
-        own_log.keep()
         self.wishes: list[events.Event] = []
         """Of an operator; whoever serves the network next sees to them."""
         settings = Settings.from_json(specification["settings"])
@@ -88,6 +81,7 @@ class ReplicaProcess:
         self.receive = self.transport.receive
 
     def start(self) -> None:
+        own_log.keep()
         for warning in (*self.transport.warnings, self._without_pulse):
             if warning:
                 self.say(warning)
@@ -122,9 +116,8 @@ class ReplicaProcess:
         self.liveness.work(now_ns)
         self.control.work()
         self._watch_descriptors()
-        for wish in self.wishes:
-            self.driver.wish(wish)
-        self.wishes.clear()
+        while self.wishes:  # one by one: a signal's handler may add to them at any moment
+            self.driver.wish(self.wishes.pop(0))
         return self.liveness.take_certificates()
 
     def _watch_descriptors(self) -> None:
@@ -148,59 +141,7 @@ class ReplicaProcess:
         self.journal.flush()
 
     def restore(self, state: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
-        originals.start_new_thread(self._restore, (state, log, done))
-
-    def _restore(self, wanted: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
-        try:
-            self._begin_again(wanted, log, done)
-        except Exception:  # noqa: BLE001 (else a member would be left that performs nothing)
-            own_log.write(traceback.format_exc())
-            with self.driver.lock:
-                self.died("the program's past could not be restored")
-
-    def _begin_again(self, wanted: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
-        source = BirthId(*wanted["birth"])
-        self._refuse_if_different(wanted["fingerprint"])
-        try:
-            data = self._fetch(source, wanted) if log is None else log
-            self.say(f"replaying {len(data)} bytes of the program's past")
-            done(data)
-        except (OSError, PeerError) as error:
-            with self.driver.lock:
-                self.reborn(f"no birth log: {error}")
-
-    def _fetch(self, source: BirthId, wanted: dict[str, Any]) -> bytes:
-        """From whoever took the checkpoint, or, should it be gone, from another member: under the token
-        all members have the same log."""
-        failure: OSError | PeerError = PeerError("birth_log_nowhere", "nobody serves it")
-        for _ in range(FETCH_ROUNDS):
-            others = (peer.birth_id for peer in self.transport.peers() if peer.birth_id != source)
-            for candidate in (source, *others):
-                try:
-                    peer = self.liveness.peer(candidate)
-                    data = fetch_log(peer, wanted["length"], timeout_s=FETCH_TIMEOUT_S)
-                except (OSError, PeerError) as error:
-                    failure = error
-                    continue
-                if crc32(data) == wanted["digest"]:
-                    return data
-                failure = PeerError("birth_log_digest_differs", "fetch it again", source=str(candidate))
-            originals.sleep(FETCH_PAUSE_S)  # another member may not be as far yet
-        raise failure
-
-    def _refuse_if_different(self, group: Fingerprint) -> None:
-        different = fingerprint.differences(group, self._fingerprint)
-        if not different:
-            return
-        self.say("this replica is not like its group, and cannot join it:")
-        for line in different[: fingerprint.DIFFERENCES_SHOWN]:
-            self.say(f"  {line}")
-        if len(different) > fingerprint.DIFFERENCES_SHOWN:
-            self.say(f"  and {len(different) - fingerprint.DIFFERENCES_SHOWN} more")
-        self.say("make them alike, then start it again")
-        with self.driver.lock:
-            self._close()
-            originals.exit_now(DIFFERENT_STATUS)
+        originals.start_new_thread(Restoring(self).restore, (state, log, done))
 
     def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn:
         """A new process life, with a new birth id: a fresh interpreter in the same process."""
@@ -213,6 +154,11 @@ class ReplicaProcess:
             list(withdrawn.birth_id),
         ]
         self._on_exec({FORMER: json.dumps(former)})
+
+    def different(self) -> NoReturn:
+        """Starting it again would not help."""
+        self._close()
+        originals.exit_now(DIFFERENT_STATUS)
 
     def stopped(self, reason: str) -> NoReturn:
         self.say(f"leaves: {reason}")

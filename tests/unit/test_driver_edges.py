@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -17,11 +17,11 @@ from llft.core import events
 from llft.core.determinizer.operations import Sleep
 from llft.identifiers import BirthId
 from llft.instant import MS
-from llft.runtime import own_log
 from llft.runtime.application import ApplicationThread
 from llft.runtime.driver import Driver
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.replica_process import ReplicaProcess
+from llft.runtime.restoring import Restoring
 from llft.runtime.stacks import stacks
 from tests.unit.test_driver import make_driver, run_alone
 
@@ -140,10 +140,55 @@ def test_looking_at_threads_takes_no_frames() -> None:
     assert after == before
 
 
-def test_a_restore_that_fails_unexpectedly_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = object.__new__(ReplicaProcess)
-    process.driver = make_driver(ThreadMode.TOKEN)
-    monkeypatch.setattr(process, "died", died, raising=False)
-    monkeypatch.setattr(own_log, "write", lambda text: None)
+class Life:
+    """Of a replica process, as much as a restoring thread sees."""
+
+    def __init__(self) -> None:
+        self.driver = make_driver(ThreadMode.TOKEN)
+
+    def died(self, reason: str) -> NoReturn:
+        raise Dead(reason)
+
+
+def test_a_restore_that_fails_unexpectedly_ends_the_process(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Dead):
-        process._restore({}, None, lambda data: None)
+        Restoring(cast(Any, Life())).restore({}, None, lambda data: None)
+    assert "KeyError: 'birth'" in capfd.readouterr().err
+
+
+class Part:
+    """Of a process: nothing to do."""
+
+    def work(self, *arguments: object) -> None: ...
+    def take_certificates(self) -> list[BirthId]:
+        return []
+
+
+def test_a_signal_that_comes_while_wishes_are_granted_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    process: Any = object.__new__(ReplicaProcess)
+    process.liveness = process.control = Part()
+    granted: list[events.Event] = []
+
+    class Granting:
+        def wish(self, event: events.Event) -> None:
+            granted.append(event)
+
+    def watch(self: ReplicaProcess) -> None: ...
+
+    class Wishes(list[events.Event]):
+        """The handler runs when the last one has been granted."""
+
+        def clear(self) -> None:
+            self.append(events.LeaveRequested())
+            super().clear()
+
+        def __bool__(self) -> bool:
+            if len(granted) == 1:
+                self.append(events.LeaveRequested())
+            return len(self) > 0
+
+    monkeypatch.setattr(ReplicaProcess, "_watch_descriptors", watch)
+    process.driver = Granting()
+    process.wishes = Wishes([events.SwitchRequested()])
+    process.work(0)
+    assert granted == [events.SwitchRequested(), events.LeaveRequested()]
