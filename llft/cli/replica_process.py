@@ -54,14 +54,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     program = Program(specification["program"], temporary=specification["temporary"])
     process.start()
-    status = 0
-
-    def run() -> None:
-        nonlocal status
-        status = program.run(process)
-
-    process.driver.run_main(run)
-    process.program_ended(status)
+    process.driver.run_main(lambda: process.program_ended(program.run(process)))
 
 
 def start_anew(environment: dict[str, str]) -> NoReturn:

@@ -50,14 +50,12 @@ from llft.errors import DivergenceError, PeerError
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, Member, ViewId
 from llft.instant import NEVER
 from llft.journal.record import ClockRead, MembershipChanged, Operated, RoleChanged
-from llft.wire.codec import encode_body
 from llft.wire.messages import (
     UNSETTLED,
     Body,
     MembershipAckBody,
     MessageFlag,
     MessageType,
-    NewPrimaryViewAckBody,
     StateAckBody,
     StateBody,
 )
@@ -539,12 +537,6 @@ class Replica:
             connection.marks.append(
                 (encoder.offset, connection.delivered_position, connection.delivered_timestamp)
             )
-
-    def send_answer(self, connection: Connection, body: NewPrimaryViewAckBody) -> None:
-        """Line 41. What is held may be long, so it may take several datagrams."""
-        header = self.messaging.header(connection, MessageType.NEW_PRIMARY_VIEW_ACK)
-        for data in self.intra.datagrams(header, encode_body(body)):
-            self.outbox.multicast(connection.remote_group_id, data)
 
     def deadline_hint(self, at_ns: int) -> None:
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, at_ns)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from llft.core.determinizer import snapshot
-from llft.core.messaging.connection import Connection, SentMessage
+from llft.core.messaging.connection import Connection
+from llft.core.messaging.kept import SentMessage
 from llft.errors import PeerError
 from llft.identifiers import NO_BIRTH, BirthId, ConnectionId, ViewId
 from llft.instant import NEVER

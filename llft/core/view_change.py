@@ -12,8 +12,10 @@ from llft.config import Replication
 from llft.core.membership.recovery import COLLECTING, PERFORMING, Recovery
 from llft.core.membership.transitions import check_transition
 from llft.core.messaging.connection import Connection
+from llft.core.messaging.stream_digest import has_sent_other
 from llft.core.standing import PRIMARY, RECOVERING
-from llft.identifiers import NO_VIEW, BirthId, Role, ViewId
+from llft.core.view_answers import received_view, send_answer, unknown_connection
+from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Latency, RoleChanged, ViewInstalled
 from llft.wire.messages import (
@@ -28,7 +30,6 @@ from llft.wire.order import PRIMARY_VIEW, Entry, OrderEncoder
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
-
 
 OTHER_BRANCH = "lost: another branch of the group had sent something else"
 
@@ -154,17 +155,8 @@ class ViewChange:
         of our group, not with us. It must ask us first, so we answer as if it had, indefinitely."""
         if header.view_start == UNSETTLED:
             return  # it is recovering, and asks
-        body = NewPrimaryViewAckBody(
-            header.source_view,
-            False,
-            False,
-            self._received_view(connection),
-            connection.received_up_to,
-            connection.received_digest(connection.received_up_to),
-            connection.generated,
-            self.messaging.held_for(connection.remote_group_id).export(),
-        )
-        self.replica.send_answer(connection, body)
+        answer = (header.source_view, received_view(connection), connection.generated)
+        send_answer(self.replica, connection, *answer, definite=False, checked=False)
 
     def _flush_undelivered(self, connection: Connection) -> None:
         """Line 38, as the paper's text has it: all that came after the last message delivered. The new
@@ -292,7 +284,7 @@ class ViewChange:
             self.replica.reset_connection(connection, "lost: the remote group knows more of the old primary")
         elif pruned or answer.received_up_to < connection.collected_up_to:
             self.give_up_connection(connection)
-        elif connection.has_sent_other(answer.received_up_to, answer.received_digest):
+        elif has_sent_other(connection, answer.received_up_to, answer.received_digest):
             self.replica.reset_connection(connection, OTHER_BRANCH)
         else:
             # Less than the old primary had acknowledged, if the remote group flushed what was undelivered.
@@ -368,7 +360,7 @@ class ViewChange:
         if standing.role not in (PRIMARY, RECOVERING):
             return
         if connection is None:
-            connection = self._unknown_connection(header)
+            connection = unknown_connection(self.replica, header)
             if connection is None:
                 return
         if connection.in_view != NO_VIEW and connection.in_view.supersedes(header.source_view):
@@ -377,26 +369,16 @@ class ViewChange:
         if definite and connection.in_view != header.source_view:
             self._freeze_old_view(header)
             self._flush_undelivered(connection)
-            received_view = self._received_view(connection)
+            received_in = received_view(connection)
             self.messaging.adopt_remote_view(connection, header)
         else:
-            received_view = self._received_view(connection)
+            received_in = received_view(connection)
         checked = definite and body.settled and not connection.reset_reason
-        if checked and connection.has_sent_other(body.delivered_up_to, body.delivered_digest):
+        if checked and has_sent_other(connection, body.delivered_up_to, body.delivered_digest):
             self.replica.reset_connection(connection, OTHER_BRANCH)
             return
-        held = self.messaging.held_for(connection.remote_group_id)
-        answer = NewPrimaryViewAckBody(
-            header.source_view,
-            definite,
-            checked,
-            received_view,
-            connection.received_up_to,
-            connection.received_digest(connection.received_up_to),
-            max(connection.generated, connection.transmitted),
-            held.export(),
-        )
-        self.replica.send_answer(connection, answer)
+        answer = (header.source_view, received_in, max(connection.generated, connection.transmitted))
+        send_answer(self.replica, connection, *answer, definite=definite, checked=checked)
 
     def _freeze_old_view(self, header: Header) -> None:
         """What we hold of the old primary's order information is told once for all connections with that
@@ -408,19 +390,3 @@ class ViewChange:
                 self._flush_undelivered(connection)
                 connection.frozen = True
         self.messaging.uncache()
-
-    def _received_view(self, connection: Connection) -> ViewId:
-        """The view in which the last of the messages here was accepted."""
-        if connection.received:
-            return connection.received[-1].view
-        return connection.delivered_view
-
-    def _unknown_connection(self, header: Header) -> Connection | None:
-        """A client group's CONNECT may not have come yet: then we know nothing of the connection. Otherwise
-        it is over here, and there is nothing to recover from us."""
-        connection_id = self.messaging.identify(header)
-        if header.role == Role.CLIENT and connection_id not in self.messaging.table.finished:
-            return self.messaging.create(connection_id, self.replica.now_ns)
-        if self.standing.role == PRIMARY:
-            self.messaging.send_reset(header)
-        return None

@@ -13,6 +13,7 @@ from llft.core.determinizer.operations import BAD_DESCRIPTOR, REFUSED, RESET, Fa
 from llft.core.determinizer.sockets import MessageKind
 from llft.core.messaging.connection import CONNECT, HALF_CLOSE, Connection
 from llft.core.messaging.flow_control import window_open
+from llft.core.messaging.offering import deliverable, may_end
 from llft.core.messaging.ordering import ACCEPTED, FORGOTTEN, OPENED
 from llft.core.messaging.ordering import RESET as RESET_ENTRY
 from llft.errors import DivergenceError, UnsupportedOperationError
@@ -158,25 +159,13 @@ class VirtualSockets:
             return min(limit, available) if available else None
         return 0 if connection.at_end and self._may_end(connection) else None
 
-    def _may_end(self, connection: Connection) -> bool:
-        """At a gateway the end of the stream is output like any other (D-10)."""
-        if not self.messaging.config.outside or not connection.received:
-            return True
-        held = self.messaging.held_for(connection.remote_group_id)
-        return connection.received[-1].order_end <= held.committed
-
     def _deliverable(self, connection: Connection) -> int:
-        """Bytes of the first messages that came in one view and, at a gateway, are committed (D-10)."""
         held = self.messaging.held_for(connection.remote_group_id)
-        view = connection.received[0].view
-        total = -connection.read_offset
-        for message in connection.received:
-            if message.payload and message.view != view:
-                break
-            if self.messaging.config.outside and message.order_end > held.committed:
-                break
-            total += len(message.payload)
-        return max(total, 0)
+        return deliverable(connection, held, outside=self.messaging.config.outside)
+
+    def _may_end(self, connection: Connection) -> bool:
+        held = self.messaging.held_for(connection.remote_group_id)
+        return may_end(connection, held, outside=self.messaging.config.outside)
 
     def take(self, fd: int, size: int) -> bytes:
         connection = self.messaging.table.by_fd[fd]

@@ -19,7 +19,7 @@ from llft.core.replica import Replica
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
-from llft.runtime import fingerprint, own_log
+from llft.runtime import fingerprint, last_words, own_log
 from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
@@ -188,7 +188,11 @@ class ReplicaProcess:
         self.pacemaker.wake()
 
     def program_ended(self, status: int) -> NoReturn:
-        """The program returned. It does so at all replicas, at the same point of its history."""
+        """The program returned. It does so at all replicas, at the same point of its history.
+
+        Its main thread still has the token: none of its daemons goes on. What it said last is on its way; a
+        system would deliver that after the program's end, so this process stays until it is told."""
+        last_words.see_out(self.driver)
         with self.driver.lock:
             self.say(f"the program ended with status {status}")
             self._close()

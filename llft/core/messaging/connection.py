@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import chain
-from typing import NamedTuple
 from zlib import crc32
 
+from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.stream_digest import UNKNOWN_DIGEST, StreamDigest
 from llft.identifiers import NO_VIEW, ConnectionId, GroupId, Role, ViewId
 from llft.instant import NEVER
@@ -30,28 +30,6 @@ HALF_CLOSE = 2
 _PLACEHOLDERS_MAX = 512
 _new_tuple = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
-
-
-class SentMessage(NamedTuple):
-    """A message that this member originated: it is retransmitted from here."""
-
-    position: int
-    timestamp: int
-    flags: int
-    payload: bytes
-    digest: int
-    """Of everything written on the connection, up to this message (D-09)."""
-
-
-class ReceivedMessage(NamedTuple):
-    """A message of the remote group, tagged with the view in which it was accepted."""
-
-    position: int
-    timestamp: int
-    view: ViewId
-    flags: int
-    payload: bytes
-    order_end: int
 
 
 class Connection:
@@ -237,15 +215,6 @@ class Connection:
     def collected_up_to(self) -> int:
         """Messages up to this position are not here any more."""
         return self.sent[0].position - 1 if self.sent else self.generated
-
-    def has_sent_other(self, position: int, digest: int) -> bool:
-        """Whether who received so much, with this digest, got it from another branch of our group."""
-        if digest == UNKNOWN_DIGEST:
-            return False
-        message = self.find_sent(position)
-        if message is not None:
-            return message.digest != digest
-        return position == self.collected_up_to and self.collected_digest != digest
 
     def begin_view(self, view: ViewId, base: int) -> None:
         """Line 33: numbers restart in the new primary view, after `base` messages."""

@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from llft.core.lamport import LamportClock
-from llft.core.messaging.connection import Connection, ReceivedMessage, SentMessage
+from llft.core.messaging.connection import Connection
+from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.order_stream import OrderStream
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import Standing

@@ -17,10 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llft.config import GroupConfig
-from llft.core.messaging.connection import CONNECT, Connection, ReceivedMessage, SentMessage
+from llft.core.messaging.connection import CONNECT, Connection
 from llft.core.messaging.connection_table import ConnectionTable
 from llft.core.messaging.flow_control import IntraGroupFlowControl, may_receive
-from llft.core.messaging.lane import Lane, ReferenceLane, acknowledged
+from llft.core.messaging.headers import header_of, reset_of
+from llft.core.messaging.kept import ReceivedMessage, SentMessage
+from llft.core.messaging.lane import Lane, ReferenceLane
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.messaging.watermark import Watermarks
 from llft.core.outbox import Outbox
@@ -205,24 +207,7 @@ class Messaging:
 
     def header(self, connection: Connection, message_type: MessageType) -> Header:
         """The header of any message on an inter-group connection (lines 2-6, 9-13)."""
-        standing = self.standing
-        return Header(
-            message_type,
-            standing.group_id,
-            connection.remote_group_id,
-            connection.connection_id.conn_seq_num,
-            connection.role,
-            standing.view,
-            self.held_for(connection.remote_group_id).view,
-            connection.out_base,
-            standing.view_start,
-            ack_view_num=connection.in_view.primary_view_num if connection.in_base >= 0 else 0,
-            ack=acknowledged(connection),
-            back=connection.members_timestamp,
-            timestamp=self.lane.clock.value,
-            order_watermark=self.lane.group_watermark,
-            order_committed=self.lane.order_committed,
-        )
+        return header_of(self, connection, message_type)
 
     def send(self, connection: Connection, header: Header, payload: bytes = b"", *, carry: bool) -> None:
         """Line 14: piggyback our own order information and reflect the remote group's."""
@@ -256,19 +241,8 @@ class Messaging:
 
     def send_reset(self, header: Header) -> None:
         """Answer a message on a connection that does not exist here (any more)."""
-        answer = Header(
-            MessageType.KEEP_ALIVE,
-            self.standing.group_id,
-            header.source_group_id,
-            header.conn_seq_num,
-            Role.SERVER if header.role == Role.CLIENT else Role.CLIENT,
-            self.standing.view,
-            header.source_view,
-            view_start=self.standing.view_start,
-            flags=MessageFlag.RESET,
-            order_watermark=self.lane.group_watermark,
-        )
-        self.outbox.multicast(header.source_group_id, encode(Message(answer)))
+        answer = Message(reset_of(self, header))
+        self.outbox.multicast(header.source_group_id, encode(answer))
 
     # -- receiving (lines 18-33) -----------------------------------------------------------
 

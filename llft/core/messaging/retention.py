@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llft.core.messaging.connection import Connection, ReceivedMessage, SentMessage
+from llft.core.messaging.connection import Connection
+from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.messaging import Messaging, fragment_key
 from llft.core.standing import PRIMARY, RECOVERING
 from llft.identifiers import Role, ViewId

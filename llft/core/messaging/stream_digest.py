@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from typing import Protocol
 from zlib import crc32
 
+from llft.core.messaging.kept import SentMessage
+
 UNKNOWN_DIGEST = 1 << 32
 """No digest: nobody can be contradicted by it."""
 
@@ -25,6 +27,26 @@ class Message(Protocol):
     def flags(self) -> int: ...
     @property
     def payload(self) -> bytes: ...
+
+
+class Sender(Protocol):
+    """The sending side of a connection."""
+
+    collected_digest: int
+
+    @property
+    def collected_up_to(self) -> int: ...
+    def find_sent(self, position: int) -> SentMessage | None: ...
+
+
+def has_sent_other(sender: Sender, position: int, digest: int) -> bool:
+    """Whether who received so much, with this digest, got it from another branch of our group."""
+    if digest == UNKNOWN_DIGEST:
+        return False
+    message = sender.find_sent(position)
+    if message is not None:
+        return message.digest != digest
+    return position == sender.collected_up_to and sender.collected_digest != digest
 
 
 class StreamDigest:

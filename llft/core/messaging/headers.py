@@ -1,0 +1,51 @@
+"""The headers of what leaves on inter-group connections (lines 2-6, 9-13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llft.core.messaging.lane import acknowledged
+from llft.identifiers import Role
+from llft.wire.messages import Header, MessageFlag, MessageType
+
+if TYPE_CHECKING:
+    from llft.core.messaging.connection import Connection
+    from llft.core.messaging.messaging import Messaging
+
+
+def header_of(messaging: Messaging, connection: Connection, message_type: MessageType) -> Header:
+    standing, lane = messaging.standing, messaging.lane
+    return Header(
+        message_type,
+        standing.group_id,
+        connection.remote_group_id,
+        connection.connection_id.conn_seq_num,
+        connection.role,
+        standing.view,
+        messaging.held_for(connection.remote_group_id).view,
+        connection.out_base,
+        standing.view_start,
+        ack_view_num=connection.in_view.primary_view_num if connection.in_base >= 0 else 0,
+        ack=acknowledged(connection),
+        back=connection.members_timestamp,
+        timestamp=lane.clock.value,
+        order_watermark=lane.group_watermark,
+        order_committed=lane.order_committed,
+    )
+
+
+def reset_of(messaging: Messaging, header: Header) -> Header:
+    """The answer to a message on a connection that does not exist here (any more)."""
+    standing = messaging.standing
+    return Header(
+        MessageType.KEEP_ALIVE,
+        standing.group_id,
+        header.source_group_id,
+        header.conn_seq_num,
+        Role.SERVER if header.role == Role.CLIENT else Role.CLIENT,
+        standing.view,
+        header.source_view,
+        view_start=standing.view_start,
+        flags=MessageFlag.RESET,
+        order_watermark=messaging.lane.group_watermark,
+    )

@@ -1,0 +1,60 @@
+"""What a remote group answers when a new primary asks (lines 36-41)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llft.core.messaging.connection import Connection
+from llft.core.standing import PRIMARY
+from llft.identifiers import Role, ViewId
+from llft.wire.codec import encode_body
+from llft.wire.messages import Header, MessageType, NewPrimaryViewAckBody
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+
+def send_answer(
+    replica: Replica,
+    connection: Connection,
+    asked_by: ViewId,
+    received_in: ViewId,
+    last_sent: int,
+    *,
+    definite: bool,
+    checked: bool,
+) -> None:
+    """Line 41. What is held may be long, so it may take several datagrams."""
+    messaging = replica.messaging
+    body = NewPrimaryViewAckBody(
+        asked_by,
+        definite,
+        checked,
+        received_in,
+        connection.received_up_to,
+        connection.received_digest(connection.received_up_to),
+        last_sent,
+        messaging.held_for(connection.remote_group_id).export(),
+    )
+    header = messaging.header(connection, MessageType.NEW_PRIMARY_VIEW_ACK)
+    for data in replica.intra.datagrams(header, encode_body(body)):
+        replica.outbox.multicast(connection.remote_group_id, data)
+
+
+def received_view(connection: Connection) -> ViewId:
+    """The view in which the last of the messages here was accepted."""
+    if connection.received:
+        return connection.received[-1].view
+    return connection.delivered_view
+
+
+def unknown_connection(replica: Replica, header: Header) -> Connection | None:
+    """A client group's CONNECT may not have come yet: then we know nothing of the connection. Otherwise
+    it is over here, and there is nothing to recover from us."""
+    messaging = replica.messaging
+    connection_id = messaging.identify(header)
+    if header.role == Role.CLIENT and connection_id not in messaging.table.finished:
+        return messaging.create(connection_id, replica.now_ns)
+    if replica.standing.role == PRIMARY:
+        messaging.send_reset(header)
+    return None
