@@ -1,8 +1,8 @@
 """What a program said last, seen out after its end.
 
-A reply that was sent is not delivered yet: the remote group has to get it, and a gateway gives it to its client
-only when it hears that backups hold its order (D-10). Both need a primary that goes on for a moment. A backup
-stays as long as it may, for a primary that fails meanwhile leaves the last words to it; normally the
+A reply that was sent is not delivered yet: the remote group has to get it, and a gateway gives it to its
+client only when it hears that backups hold its order (D-10). Both need a primary that goes on for a moment. A
+backup stays as long as it may, for a primary that fails meanwhile leaves the last words to it; normally the
 primary's end is the end of its supervisor's run, and of the backup.
 """
 
