@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llft import originals
 from llft.errors import MisuseError, PeerError
 from llft.identifiers import BirthId, ConnectionId, Member, ViewId
 from llft.journal.frame import FRAME, HEADER, MAGIC, MAX_PAYLOAD_BYTES, encode_record, file_header
@@ -193,12 +194,12 @@ def test_a_closed_journal_takes_no_more(tmp_path: Path) -> None:
 
 
 class FullDisk:
-    """os.write of a disk that accepts `room` more bytes, in pieces."""
+    """The write of a disk that accepts `room` more bytes, in pieces."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.room = 1 << 30
         self._write = os.write
-        monkeypatch.setattr(os, "write", self.write)
+        monkeypatch.setattr(originals, "write", self.write)
 
     def write(self, fd: int, data: bytes) -> int:
         size = min(self.room, 7, len(data))

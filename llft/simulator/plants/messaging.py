@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llft.core.lamport import LamportClock
-from llft.core.messaging import lane, messaging
+from llft.core.messaging import headers, lane
 from llft.core.messaging.acknowledgment import Acknowledgment
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.connection_table import FinishedConnections
@@ -86,7 +86,7 @@ PLANTS = (
     Plant(
         "ack-one-too-high",
         "the ack field names a message that has not come yet",
-        (Patch(lane, "acknowledged", _one_more), Patch(messaging, "acknowledged", _one_more)),
+        (Patch(lane, "acknowledged", _one_more), Patch(headers, "acknowledged", _one_more)),
         profile="loss",
         seed=1,
     ),
