@@ -151,8 +151,11 @@ PLANTS = (
     Plant(
         "commit-ignored",
         "a gateway delivers before the output commit (D-10)",
-        (Patch(VirtualSockets, "_deliverable", _delivers_uncommitted),),
+        (
+            Patch(VirtualSockets, "_deliverable", _delivers_uncommitted),
+            Patch(VirtualSockets, "_may_end", returns(True)),
+        ),
         profile="lost-client-level1",
-        seed=73,
+        seed=378,
     ),
 )
