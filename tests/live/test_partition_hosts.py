@@ -67,6 +67,7 @@ def test_the_cut_off_primary_is_superseded_and_rejoins(mode: str, capsys: pytest
             start(hosts, mode, home)
             cut_off, *others = hosts
             with Clients(others[-1], 3) as clients:
+                until("requests are served", lambda: clients.order("count")["replies"] > 20)
                 cut_off.cut()
                 until("a new primary", lambda: any(is_member(host, "primary", "v2") for host in others))
                 until("the old one is alone", lambda: len(cut_off.status().get("members") or ()) == 1)
