@@ -1,10 +1,11 @@
-"""What a remote group answers when a new primary asks (lines 36-41)."""
+"""What a remote group answers when a new primary asks (lines 36-41), and whether both mean one past."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from llft.core.messaging.connection import Connection
+from llft.core.messaging.stream_digest import UNKNOWN_DIGEST
 from llft.core.standing import PRIMARY
 from llft.identifiers import Role, ViewId
 from llft.wire.codec import encode_body
@@ -58,3 +59,13 @@ def unknown_connection(replica: Replica, header: Header) -> Connection | None:
     if replica.standing.role == PRIMARY:
         messaging.send_reset(header)
     return None
+
+
+def has_sent_other(connection: Connection, position: int, digest: int) -> bool:
+    """Whether who received so much, with this digest, got it from another branch of our group."""
+    if digest == UNKNOWN_DIGEST:
+        return False
+    message = connection.find_sent(position)
+    if message is not None:
+        return message.digest != digest
+    return position == connection.collected_up_to and connection.collected_digest != digest

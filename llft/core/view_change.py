@@ -12,9 +12,8 @@ from llft.config import Replication
 from llft.core.membership.recovery import COLLECTING, PERFORMING, Recovery
 from llft.core.membership.transitions import check_transition
 from llft.core.messaging.connection import Connection
-from llft.core.messaging.stream_digest import has_sent_other
 from llft.core.standing import PRIMARY, RECOVERING
-from llft.core.view_answers import received_view, send_answer, unknown_connection
+from llft.core.view_answers import has_sent_other, received_view, send_answer, unknown_connection
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Latency, RoleChanged, ViewInstalled

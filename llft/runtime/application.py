@@ -41,6 +41,7 @@ class ApplicationThread:
         "out_since_ns",
         "result",
         "spawned_count",
+        "told_ns",
     )
 
     def __init__(self, number: ThreadId, function: Callable[[], None] | None) -> None:
@@ -54,6 +55,8 @@ class ApplicationThread:
         self.ident = 0
         self.spawned_count = 0
         self.out_since_ns = 0
+        self.told_ns = 0
+        """Since when it was out when people were told that it is out for long."""
 
     def wait(self) -> None:
         """Until another thread gives a result. Not for one that was given by the waiting thread itself."""

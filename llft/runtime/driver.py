@@ -17,11 +17,9 @@ resumed.
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
-from zlib import compress, decompressobj
 
 from llft import originals
 from llft.config import ThreadMode
@@ -35,10 +33,10 @@ from llft.journal.record import Record
 from llft.runtime import own_log
 from llft.runtime.application import ENDED, Application, ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS
+from llft.runtime.checkpoint import Checkpoint, pack, unpack
 from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.poller import Poller
 
-CARRIED_LOG_BYTES = 256 * 1024
 POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
 
@@ -58,7 +56,7 @@ class World(Protocol):
 
     def write(self, record: Record) -> None: ...
     def flush(self) -> None: ...
-    def restore(self, state: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
+    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes], None]) -> None:
         """Check that the program is the same, get the birth log if the checkpoint only names it, and hand
         it to `done`: in a thread of its own, for it may take long."""
 
@@ -238,39 +236,28 @@ class Driver:
         self.world.write(effect.record)
 
     def _capture(self, effect: effects.CaptureState) -> None:
-        """The checkpoint is the birth log so far. A short one travels in the State message; of a long one
-        only the name does, and the joiner fetches it."""
         log = self.application.log
         out = list(self.application.out_for_core)
         is_out = self.core.determinizer.is_out
         again = [number for number in self.application.threads if number not in out and is_out(number)]
         birth_id = self.core.standing.birth_id
-        state = {
-            "birth": list(birth_id),
-            "length": log.length,
-            "digest": log.digest,
-            "out": out,
-            "again": again,
-            "fingerprint": self.world.fingerprint(),
-        }
-        captured = json.dumps(state).encode() + b"\n"
-        if log.length <= CARRIED_LOG_BYTES:
-            captured += compress(log.piece(0, log.length), 1)
-        self._step(events.StateCaptured(captured))
+        taken = Checkpoint(birth_id, log.length, log.digest, out, again, self.world.fingerprint())
+        self._step(events.StateCaptured(pack(taken, log)))
 
     def _restore(self, effect: effects.RestoreState) -> None:
-        header, _, carried = effect.state.partition(b"\n")
-        state = json.loads(header)
-        log = decompressobj().decompress(carried, CARRIED_LOG_BYTES) if carried else None
+        try:
+            checkpoint = unpack(effect.state)
+        except PeerError as error:
+            self.world.reborn(str(error))
 
         def replay(data: bytes) -> None:
             with self.lock:
                 try:
-                    self.application.begin_replay(data, state["out"], state["again"])
+                    self.application.begin_replay(data, checkpoint.out, checkpoint.again)
                 except PeerError:
                     raise  # the bytes are not a log: they are fetched again
                 except Exception as error:  # noqa: BLE001 (invariant 3)
                     self._die(f"the program's past could not be repeated: {error}")
 
         self.application.begin_restoring()
-        self.world.restore(state, log, replay)
+        self.world.restore(checkpoint, replay)

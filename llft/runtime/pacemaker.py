@@ -41,7 +41,6 @@ class Pacemaker:
         self._doze = originals.allocate_lock()
         self._doze.acquire()
         self._housekept_ns = 0
-        self._warned: dict[int, int] = {}
         driver.wake_pacemaker = self.wake
 
     def start(self) -> None:
@@ -85,12 +84,8 @@ class Pacemaker:
         """Busy loops must not hang the token in silence: say who holds it, and where."""
         for thread in list(self.driver.application.threads.values()):
             since_ns = thread.out_since_ns
-            if (
-                since_ns
-                and now_ns - since_ns > TOKEN_HELD_TOO_LONG_NS
-                and self._warned.get(thread.number) != since_ns
-            ):
-                self._warned[thread.number] = since_ns
+            if since_ns not in (0, thread.told_ns) and now_ns - since_ns > TOKEN_HELD_TOO_LONG_NS:
+                thread.told_ns = since_ns
                 where = "\n  ".join(stacks().get(thread.ident, ["?"]))
                 held_s = (now_ns - since_ns) / 1e9
                 own_log.write(

@@ -20,6 +20,7 @@ from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
 from llft.runtime import fingerprint, last_words, own_log
+from llft.runtime.checkpoint import Checkpoint
 from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
@@ -140,8 +141,8 @@ class ReplicaProcess:
     def flush(self) -> None:
         self.journal.flush()
 
-    def restore(self, state: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
-        originals.start_new_thread(Restoring(self).restore, (state, log, done))
+    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes], None]) -> None:
+        originals.start_new_thread(Restoring(self).restore, (checkpoint, done))
 
     def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn:
         """A new process life, with a new birth id: a fresh interpreter in the same process."""

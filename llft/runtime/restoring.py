@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import Any, NoReturn, Protocol
-from zlib import crc32
+from typing import NoReturn, Protocol
 
 from llft import originals
 from llft.errors import PeerError
-from llft.identifiers import BirthId
 from llft.runtime import fingerprint, own_log
+from llft.runtime.checkpoint import Checkpoint
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.liveness import Liveness, fetch_log
@@ -43,40 +42,39 @@ class Restoring:
     def __init__(self, life: Life) -> None:
         self._life = life
 
-    def restore(self, wanted: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
+    def restore(self, wanted: Checkpoint, done: Callable[[bytes], None]) -> None:
         try:
-            self._restore(wanted, log, done)
+            self._restore(wanted, done)
         except Exception:  # noqa: BLE001 (a thread's failure would be nobody's)
             own_log.write(traceback.format_exc())
             with self._life.driver.lock:
                 self._life.died("the program's past could not be restored")
 
-    def _restore(self, wanted: dict[str, Any], log: bytes | None, done: Callable[[bytes], None]) -> None:
-        source = BirthId(*wanted["birth"])
-        self._refuse_if_different(wanted["fingerprint"])
+    def _restore(self, wanted: Checkpoint, done: Callable[[bytes], None]) -> None:
+        self._refuse_if_different(wanted.fingerprint)
         try:
-            data = self._fetch(source, wanted) if log is None else log
+            data = self._fetch(wanted) if wanted.log is None else wanted.log
             self._life.say(f"replaying {len(data)} bytes of the program's past")
             done(data)
         except (OSError, PeerError) as error:
             with self._life.driver.lock:
                 self._life.reborn(f"no birth log: {error}")
 
-    def _fetch(self, source: BirthId, wanted: dict[str, Any]) -> bytes:
+    def _fetch(self, wanted: Checkpoint) -> bytes:
         """From whoever took the checkpoint, or, should it be gone, from another member: under the token
         all members have the same log."""
-        life = self._life
+        life, source = self._life, wanted.taken_by
         failure: OSError | PeerError = PeerError("birth_log_nowhere", "nobody serves it")
         for _ in range(FETCH_ROUNDS):
             others = (peer.birth_id for peer in life.transport.peers() if peer.birth_id != source)
             for candidate in (source, *others):
                 try:
                     peer = life.liveness.peer(candidate)
-                    data = fetch_log(peer, wanted["length"], timeout_s=FETCH_TIMEOUT_S)
+                    data = fetch_log(peer, wanted.length, timeout_s=FETCH_TIMEOUT_S)
                 except (OSError, PeerError) as error:
                     failure = error
                     continue
-                if crc32(data) == wanted["digest"]:
+                if wanted.is_of(data):
                     return data
                 failure = PeerError("birth_log_digest_differs", "fetch it again", source=str(candidate))
             originals.sleep(FETCH_PAUSE_S)  # another member may not be as far yet

@@ -170,6 +170,10 @@ def _check_timeouts(timeouts: Timeouts, place: Place) -> None:
             least = 2 * timeouts.heartbeat_interval_ns / MS
             remedy = f"one late heartbeat would be taken for a failure: at least {least:g}"
             raise place.error("timeouts", milliseconds_name(name), remedy)
+    if timeouts.connect_bound_ns < 2 * timeouts.primary_timeout_ns:
+        least = 2 * timeouts.primary_timeout_ns / MS
+        remedy = f"a connect would be refused while the primary is being replaced: at least {least:g}"
+        raise place.error("timeouts", "connect_bound_ms", remedy)
 
 
 def _check_groups(settings: Settings, place: Place) -> None:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(not can_make_hosts(), reason="needs root and net
 TIMEOUTS = """
 [timeouts]
 primary_timeout_ms = 2500
+connect_bound_ms = 20000
 backup_timeout_ms = 4000
 recovery_bound_ms = 4000
 lag_bound_ms = 8000

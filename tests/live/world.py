@@ -24,6 +24,7 @@ PATIENCE_S = 100.0
 TIMEOUTS = """
 [timeouts]
 primary_timeout_ms = 4000
+connect_bound_ms = 20000
 backup_timeout_ms = 6000
 recovery_bound_ms = 4000
 lag_bound_ms = 8000

@@ -19,6 +19,7 @@ from llft.journal.record import Record
 from llft.runtime.application import ENDED, Application, ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS, BirthLog, encode_result
 from llft.runtime.birth_log import events as logged_events
+from llft.runtime.checkpoint import Checkpoint
 from llft.runtime.driver import Driver
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
@@ -37,7 +38,7 @@ class Silence:
 
     def write(self, record: Record) -> None: ...
     def flush(self) -> None: ...
-    def restore(self, state: dict[str, object], log: bytes | None, done: Callable[[bytes], None]) -> None: ...
+    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes], None]) -> None: ...
     def fingerprint(self) -> dict[str, dict[str, str]]:
         return {}
 
