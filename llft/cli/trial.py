@@ -37,6 +37,7 @@ from llft.runtime.supervisor.slot import ending_with
 
 READY_PATIENCE_S = 30.0
 FAILOVER_PATIENCE_S = 15.0
+END_PATIENCE_S = 15
 REJOIN_PATIENCE_S = 30.0
 LOAD_PATIENCE_S = 30.0
 SURVEY_TIMEOUT_S = 0.2
@@ -140,17 +141,8 @@ class Trial:
 
     def _end_processes(self) -> None:
         for process in (self._load, self._run):
-            if process is None:
-                continue
-            process.terminate()
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    stream.close()
+            if process is not None:
+                end(process)
 
     def forget(self) -> None:
         """Remove what the run left; for a trial about which there is nothing to find out."""
@@ -279,3 +271,16 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to end, wait, and end it."""
+    process.terminate()
+    try:
+        process.wait(timeout=END_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()

@@ -17,6 +17,7 @@ from typing import Any
 
 from llft.cli import demo_server
 from llft.cli.survey import Group, survey
+from llft.cli.trial import end
 from llft.errors import PeerError
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.slot import ending_with
@@ -105,7 +106,7 @@ class Host:
 
     def end(self) -> None:
         if self._process is not None:
-            _end(self._process)
+            end(self._process)
         if self.output.exists():
             print(f"-- host {self.number}:", self.output.read_text(errors="replace"), sep="\n")
 
@@ -149,7 +150,7 @@ class Clients:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _end(self._process)
+        end(self._process)
 
     def order(self, what: str) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -164,15 +165,3 @@ class Clients:
         assert line, "the clients are silent"
         answer: dict[str, Any] = json.loads(line)
         return answer
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(timeout=15)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
