@@ -152,8 +152,8 @@ class Life:
 
 def test_a_restore_that_fails_unexpectedly_ends_the_process(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Dead):
-        Restoring(cast(Any, Life())).restore({}, None, lambda data: None)
-    assert "KeyError: 'birth'" in capfd.readouterr().err
+        Restoring(cast(Any, Life())).restore(cast(Any, None), lambda data: None)
+    assert "AttributeError: 'NoneType'" in capfd.readouterr().err
 
 
 class Part:
