@@ -17,6 +17,7 @@ until the past is over. Laws:
 
 from __future__ import annotations
 
+from _thread import LockType
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 
@@ -68,7 +69,13 @@ class ApplicationThread:
 
 
 class Application:
-    def __init__(self, *, ordered: bool, start_thread: Callable[[ApplicationThread], None]) -> None:
+    def __init__(
+        self,
+        *,
+        ordered: bool,
+        start_thread: Callable[[ApplicationThread], None],
+        open_gate: Callable[[LockType], None],
+    ) -> None:
         self.ordered = ordered
         self.threads: dict[ThreadId, ApplicationThread] = {}
         self.spawned: dict[str, Callable[[], None]] = {}
@@ -81,6 +88,7 @@ class Application:
         self.pump: ApplicationThread | None = None
         self.wake_pump: Callable[[], None] = lambda: None
         self._start_thread = start_thread
+        self._open_gate = open_gate
         self._past: Iterator[Event] | None = None
         self._next_event: Event | None = None
         self._absorbable: Counter[ThreadId] = Counter()
@@ -182,7 +190,7 @@ class Application:
         if thread is self.pump:
             self.wake_pump()
         else:
-            thread.gate.release()
+            self._open_gate(thread.gate)
 
     def _begin(self, number: ThreadId, key: str) -> None:
         if number in self.threads:  # the main thread waits to begin

@@ -34,6 +34,7 @@ from llft.runtime import own_log
 from llft.runtime.application import ENDED, Application, ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.checkpoint import Checkpoint, pack, unpack
+from llft.runtime.core_lock import CoreLock
 from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.poller import Poller
 
@@ -72,9 +73,11 @@ class Driver:
         self.network = network
         self.world = world
         self.poller = poller
-        self.lock = originals.allocate_lock()
+        self.lock = CoreLock()
         self.token = core.config.threads is ThreadMode.TOKEN
-        self.application = Application(ordered=not self.token, start_thread=self._start_native_thread)
+        self.application = Application(
+            ordered=not self.token, start_thread=self._start_native_thread, open_gate=self.lock.open_gate
+        )
         self.application.wake_pump = poller.wake
         self.wake_pacemaker: Callable[[], None] = lambda: None
         self._local = originals.thread_local()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from llft.errors import PeerError
 from llft.identifiers import BirthId, GroupId
-from llft.instant import MS, SECOND, US
+from llft.instant import MS, SECOND
 from llft.runtime.log_service import LogSource, Provide, fetch_log
 from llft.runtime.service_connection import Phase
 from llft.runtime.service_port import MOST_CONNECTIONS, ServicePort
@@ -22,8 +22,6 @@ from llft.runtime.transport import Transport, open_keys
 
 __all__ = ["Liveness", "LogSource", "fetch_log"]
 
-LOOK_NS = 500 * US
-"""The driver calls `work` after every datagram; looking at the sockets each time would cost a system call."""
 HOUSEKEEPING_NS = 20 * MS
 RETRY_NS = SECOND
 UNHEARD_NS = 60 * SECOND
@@ -48,7 +46,7 @@ class Liveness:
         self._dead: dict[BirthId, None] = {}
         self._certificates: list[BirthId] = []
         self._certified_count = 0
-        self._look_ns = self._housekeeping_ns = 0
+        self._housekeeping_ns = 0
         interface = settings.transport.interface
         self._service = ServicePort(
             interface, self._keys, group_id, birth_id, provide=provide, certify=self._certify
@@ -59,12 +57,10 @@ class Liveness:
         """One, that stays the same."""
         return (self._service.fileno(),)
 
-    def work(self, now_ns: int) -> None:
+    def work(self, now_ns: int, *, ready: bool = True) -> None:
         """Whatever is ready, and whatever is due. Never blocks."""
-        if now_ns < self._look_ns:
-            return
-        self._look_ns = now_ns + LOOK_NS
-        self._service.work(now_ns)
+        if ready:
+            self._service.work(now_ns)
         if now_ns >= self._housekeeping_ns:
             self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
             self._service.expire(now_ns)

@@ -21,14 +21,14 @@ from contextlib import suppress
 
 from llft import originals
 from llft.core.standing import BACKUP
-from llft.instant import MS, US
+from llft.instant import MS
 from llft.runtime import own_log
 from llft.runtime.driver import Driver
 from llft.runtime.stacks import stacks
 
 LAZY_S = 0.0005
 SWITCH_INTERVAL_S = 0.001
-DOZE_AT_LEAST_NS = 2 * MS
+DOZE_AT_LEAST_NS = LATE_NS = 5 * MS
 """While an application thread serves the network, the pacemaker only makes sure that it does."""
 HOUSEKEEPING_NS = 20 * MS
 TOKEN_HELD_TOO_LONG_NS = 2_000 * MS
@@ -73,7 +73,7 @@ class Pacemaker:
             self._doze.acquire(True, max(wait_ns, DOZE_AT_LEAST_NS) / 1e9)
         now_ns = originals.monotonic_ns()
         with driver.lock:
-            if serve or now_ns >= driver.core.next_deadline() + 500 * US:
+            if serve or now_ns >= driver.core.next_deadline() + LATE_NS:
                 driver.work()
             if now_ns - self._housekept_ns > HOUSEKEEPING_NS:
                 self._housekept_ns = now_ns

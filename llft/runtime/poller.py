@@ -21,6 +21,7 @@ class Poller:
         low = originals.eventfd(0, posix.EFD_NONBLOCK | posix.EFD_CLOEXEC)
         self._wake_fd = raise_fd(low)
         self._watched: dict[int, None] = {}
+        self._ready: set[int] = set()
         self._epoll.register(self._wake_fd, select.EPOLLIN)
 
     def watch(self, filenos: Iterable[int]) -> None:
@@ -42,7 +43,15 @@ class Poller:
         for fd, _ in ready:
             if fd == self._wake_fd:
                 self._drain_wakes()
+            else:
+                self._ready.add(fd)
         return bool(ready)
+
+    def take_ready(self) -> set[int]:
+        """What was found readable since this was asked last. Whoever takes and does not read is told
+        again by the next `poll`."""
+        ready, self._ready = self._ready, set()
+        return ready
 
     def wake(self) -> None:
         originals.eventfd_write(self._wake_fd, 1)

@@ -114,12 +114,17 @@ class ReplicaProcess:
         self.pulse.note(birth_id, data)
 
     def work(self, now_ns: int) -> list[BirthId]:
-        self.liveness.work(now_ns)
-        self.control.work()
-        self._watch_descriptors()
+        ready = self.poller.take_ready()
+        self.liveness.work(now_ns, ready=not ready.isdisjoint(self.liveness.filenos()))
+        if not ready.isdisjoint(self.control.filenos()):
+            self._serve_control()
         while self.wishes:  # one by one: a signal's handler may add to them at any moment
             self.driver.wish(self.wishes.pop(0))
         return self.liveness.take_certificates()
+
+    def _serve_control(self) -> None:
+        self.control.work()
+        self._watch_descriptors()
 
     def _watch_descriptors(self) -> None:
         self.poller.watch((*self.transport.filenos(), *self.liveness.filenos(), *self.control.filenos()))
@@ -200,7 +205,8 @@ class ReplicaProcess:
             originals.exit_now(status)
 
     def _keep_house(self) -> None:
-        self._watch_descriptors()
+        """Questions that came with nobody polling, answers that did not fit into a socket's buffer."""
+        self._serve_control()
 
     # -- Port --------------------------------------------------------------------------------------
 

@@ -134,7 +134,9 @@ def test_a_replayed_program_that_calls_something_else_is_found_out() -> None:
     log = BirthLog()
     log.started(1, "")
     log.completed(1, OPERATION_KINDS[ReadClock], 5)
-    application = Application(ordered=False, start_thread=lambda thread: None)
+    application = Application(
+        ordered=False, open_gate=lambda gate: gate.release(), start_thread=lambda thread: None
+    )
     thread = application.add_thread(1, None)
     application.begin_restoring()
     application.begin_replay(log.piece(0, log.length), [1])
@@ -147,7 +149,9 @@ def test_a_replayed_program_that_calls_something_else_is_found_out() -> None:
 def test_what_the_core_says_waits_until_the_past_is_over() -> None:
     log = BirthLog()
     log.started(1, "")
-    application = Application(ordered=False, start_thread=lambda thread: None)
+    application = Application(
+        ordered=False, open_gate=lambda gate: gate.release(), start_thread=lambda thread: None
+    )
     thread: ApplicationThread = application.add_thread(1, None)
     application.begin_restoring()
     application.begin_replay(log.piece(0, log.length), [])
@@ -173,7 +177,9 @@ def test_results_survive_the_log(result: bool | int | bytes | tuple[int, ...] | 
 
 def test_what_the_core_gives_while_the_log_is_on_its_way_is_in_the_log() -> None:
     """Else whoever joins from this replica's log later would miss it, and diverge."""
-    application = Application(ordered=False, start_thread=lambda thread: None)
+    application = Application(
+        ordered=False, open_gate=lambda gate: gate.release(), start_thread=lambda thread: None
+    )
     application.add_thread(1, None).kind = OPERATION_KINDS[ReadClock]
     application.begin_restoring()
     application.give(1, 42)
@@ -191,7 +197,9 @@ def test_a_member_that_replayed_has_the_same_log_as_one_that_did_not(early: bool
     log.started(1, "")
     past = log.piece(0, log.length)
     log.completed(1, OPERATION_KINDS[Sleep], None)
-    application = Application(ordered=False, start_thread=lambda thread: None)
+    application = Application(
+        ordered=False, open_gate=lambda gate: gate.release(), start_thread=lambda thread: None
+    )
     thread = application.add_thread(1, None)
     application.begin_restoring()
     if early:

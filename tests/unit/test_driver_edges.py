@@ -159,21 +159,25 @@ def test_a_restore_that_fails_unexpectedly_ends_the_process(capfd: pytest.Captur
 class Part:
     """Of a process: nothing to do."""
 
-    def work(self, *arguments: object) -> None: ...
+    def work(self, *arguments: object, **options: object) -> None: ...
+    def filenos(self) -> tuple[int, ...]:
+        return ()
+
+    def take_ready(self) -> set[int]:
+        return set()
+
     def take_certificates(self) -> list[BirthId]:
         return []
 
 
-def test_a_signal_that_comes_while_wishes_are_granted_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_that_comes_while_wishes_are_granted_is_not_lost() -> None:
     process: Any = object.__new__(ReplicaProcess)
-    process.liveness = process.control = Part()
+    process.liveness = process.control = process.poller = Part()
     granted: list[events.Event] = []
 
     class Granting:
         def wish(self, event: events.Event) -> None:
             granted.append(event)
-
-    def watch(self: ReplicaProcess) -> None: ...
 
     class Wishes(list[events.Event]):
         """The handler runs when the last one has been granted."""
@@ -187,7 +191,6 @@ def test_a_signal_that_comes_while_wishes_are_granted_is_not_lost(monkeypatch: p
                 self.append(events.LeaveRequested())
             return len(self) > 0
 
-    monkeypatch.setattr(ReplicaProcess, "_watch_descriptors", watch)
     process.driver = Granting()
     process.wishes = Wishes([events.SwitchRequested()])
     process.work(0)

@@ -25,8 +25,8 @@ from llft.runtime.transport.keys import MAC_BYTES, KeyRing, keyed_hash
 from llft.runtime.transport.senders import IDENTITY, Sender, Senders
 
 VERSION = 0xF1
-_BIRTH = struct.Struct(">IIQ")
-_BIRTH_PLACE = slice(6, 6 + _BIRTH.size)
+BIRTH = struct.Struct(">IIQ")
+BIRTH_PLACE = slice(6, 6 + BIRTH.size)
 _SEQUENCE = struct.Struct(">Q")
 _IDENTITY_END = 2 + IDENTITY.size
 HEADER_BYTES = _IDENTITY_END + _SEQUENCE.size
@@ -88,7 +88,7 @@ class Opener:
     __slots__ = ("_own_birth", "_macs", "_mismatch", "senders", "dropped")
 
     def __init__(self, keys: KeyRing, own_birth_id: BirthId) -> None:
-        self._own_birth = _BIRTH.pack(*own_birth_id)
+        self._own_birth = BIRTH.pack(*own_birth_id)
         self._macs = {number: _mac_under(keys.key(number) or b"") for number in keys.numbers()}
         self._mismatch = "malformed" if keys.is_public else "wrong_key"
         self.senders = Senders()
@@ -98,7 +98,7 @@ class Opener:
         """Who sent it, and the data; None if it is not to be looked at. The cheap reasons come first."""
         if len(datagram) < ENVELOPE_BYTES or datagram[0] != VERSION:
             return self._drop("malformed")
-        if datagram[_BIRTH_PLACE] == self._own_birth:
+        if datagram[BIRTH_PLACE] == self._own_birth:
             return self._drop("own")
         mac = self._macs.get(datagram[1])
         if mac is None:

@@ -19,6 +19,7 @@ from llft.runtime.transport.envelope import ENVELOPE_BYTES, Channel, Opener, Sea
 from llft.runtime.transport.interface import Address, Peer
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.multicast import MulticastAddressing
+from llft.runtime.transport.own_filter import ignore_own
 from llft.runtime.transport.senders import NOWHERE
 from llft.runtime.transport.unicast import UnicastAddressing
 
@@ -60,7 +61,9 @@ class UdpTransport:
         self.address: Address = self._sending.getsockname()
         self._sockets = [self._sending]
         if isinstance(addressing, MulticastAddressing):
-            self._sockets.append(addressing.prepare(self._sending))
+            hearing = addressing.prepare(self._sending)
+            ignore_own(hearing, birth_id)
+            self._sockets.append(hearing)
         else:
             addressing.prepare(self.address)
         self._grow_buffers()

@@ -1,0 +1,43 @@
+"""The lock round the core.
+
+A thread that is given its result while the lock is held would run at once into that lock, and into the
+interpreter's, and be put to sleep by both: some ten context switches for one result. So gates
+are opened when the lock is left, and the giver, if it waits for something itself, is gone a moment later.
+"""
+
+from __future__ import annotations
+
+from _thread import LockType
+from types import TracebackType
+
+from llft import originals
+
+
+class CoreLock:
+    __slots__ = ("_lock", "_opening", "acquire", "release")
+
+    def __init__(self) -> None:
+        self._lock = originals.allocate_lock()
+        self._opening: list[LockType] = []
+        self.acquire = self._lock.acquire
+        self.release = self._lock.release
+        """Without opening gates: for whoever waits and knows that there are none."""
+
+    def open_gate(self, gate: LockType) -> None:
+        """Under the lock: of a thread that has its result."""
+        self._opening.append(gate)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        gates = self._opening
+        if not gates:
+            self._lock.release()
+            return
+        self._opening = []
+        self._lock.release()
+        for gate in gates:
+            gate.release()
