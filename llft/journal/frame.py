@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from functools import lru_cache
+from typing import Any
 
 from llft.journal.record import SCHEMA_VERSION, Record
 
@@ -35,5 +37,14 @@ def file_header() -> bytes:
 
 def encode_record(record: Record) -> bytes:
     """The whole frame of a record. Named tuples are JSON arrays, nested ones too."""
-    payload = _encode_json((type(record).__name__, *record)).encode("ascii")
-    return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+    stamp, *fields = record
+    stamped = f'["{type(record).__name__}",[{stamp.time_ns},{_who(stamp[1:])}'
+    payload = f"{stamped}],{_encode_json(fields)[1:]}" if fields else f"{stamped}]]"
+    data = payload.encode("ascii")
+    return FRAME.pack(len(data), zlib.crc32(data)) + data
+
+
+@lru_cache(maxsize=64)
+def _who(stamp: tuple[Any, ...]) -> str:
+    """A stamp without its time, which says the same in a million records of one view."""
+    return _encode_json(stamp)[1:-1]
