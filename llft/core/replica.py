@@ -399,6 +399,7 @@ class Replica:
         for connection in self.messaging.table:
             self.mark_delivered(connection)
         self.messaging.uncache()
+        self.messaging.touched.active = True
         self.determinizer.go_live(self.now_ns)
         self.timers.start_primary(self.now_ns)
         self.update_watermarks()

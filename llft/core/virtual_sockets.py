@@ -13,7 +13,7 @@ from llft.core.determinizer.operations import BAD_DESCRIPTOR, REFUSED, RESET, Fa
 from llft.core.determinizer.sockets import MessageKind
 from llft.core.messaging.connection import CONNECT, HALF_CLOSE, Connection
 from llft.core.messaging.flow_control import window_open
-from llft.core.messaging.offering import deliverable, may_end
+from llft.core.messaging.offering import offered
 from llft.core.messaging.ordering import ACCEPTED, FORGOTTEN, OPENED
 from llft.core.messaging.ordering import RESET as RESET_ENTRY
 from llft.errors import DivergenceError, UnsupportedOperationError
@@ -142,6 +142,9 @@ class VirtualSockets:
                 return connection_id
         return None
 
+    def touched(self) -> list[int] | None:
+        return self.messaging.touched.drain(self.messaging.lane.held)
+
     # -- reading -----------------------------------------------------------------------------
 
     def offer(self, fd: int, limit: int) -> int | Failure | None:
@@ -152,20 +155,12 @@ class VirtualSockets:
             return RESET
         if not connection.settled:
             return None
-        available = connection.received_bytes - connection.delivered_bytes
-        if available and connection.received:
-            if self.messaging.config.outside or connection.received[0].view != connection.received[-1].view:
-                available = self._deliverable(connection)
-            return min(limit, available) if available else None
-        return 0 if connection.at_end and self._may_end(connection) else None
-
-    def _deliverable(self, connection: Connection) -> int:
+        outside = self.messaging.config.outside
         held = self.messaging.held_for(connection.remote_group_id)
-        return deliverable(connection, held, outside=self.messaging.config.outside)
-
-    def _may_end(self, connection: Connection) -> bool:
-        held = self.messaging.held_for(connection.remote_group_id)
-        return may_end(connection, held, outside=self.messaging.config.outside)
+        size = offered(connection, limit, held, outside=outside)
+        if size is None and connection.received and outside:
+            self.messaging.touched.await_commit(connection.remote_group_id, held.committed, fd)
+        return size
 
     def take(self, fd: int, size: int) -> bytes:
         connection = self.messaging.table.by_fd[fd]
@@ -214,6 +209,7 @@ class VirtualSockets:
             lane.clock.on_deliver(timestamp)
         if kind == "close":
             connection.closed_here = True
+            self.messaging.touched.note(fd)
             self.replica.drop_unread(connection)
             if self.replica.live:
                 self.messaging.lane.mark(connection)
@@ -222,6 +218,7 @@ class VirtualSockets:
             return timestamp, connection.sent_digest
         if flags & HALF_CLOSE:
             connection.half_closed_here = True
+            self.messaging.touched.note(fd)
         own = connection.digest_of(payload, flags)
         if digest is not None and digest != own:
             self._diverged(connection, digest, own)
@@ -273,6 +270,7 @@ class VirtualSockets:
     def _break(self, connection: Connection, reason: str) -> None:
         """What was delivered before stays: backups may still have to deliver it too."""
         connection.reset_reason = reason
+        self.messaging.touched.note(connection.fd)
         connection.sent.clear()
         connection.sent_bytes = 0
         connection.keep_partly_read()

@@ -71,10 +71,8 @@ MESSAGING = (
     taken("26, 27 yes", f"{CONNECTION}_close_gap", "self._append_received(message)"),
     taken("26, 27 no", "messaging.messaging:Messaging._accept", "return  # line 30"),
     taken("26 no", "messaging.lane:ReferenceLane.receive", "connection.received_up_to = position"),
-    taken("35 yes", f"{SOCKETS}offer", "return min(limit, available)"),
-    taken(
-        "35 no", f"{SOCKETS}offer", "return 0 if connection.at_end and self._may_end(connection) else None"
-    ),
+    taken("35 yes", "messaging.offering:offered", "return min(limit, available)"),
+    taken("35 no", "messaging.offering:offered", "return 0 if connection.at_end"),
     taken("36", f"{SOCKETS}take", "first = connection.received[0]"),
     taken("38", "replica:Replica.follow_log", "cursor.advance(self._follow_entry)"),
     taken("40 yes", "messaging.ordering:Cursor._order_read", "message = connection.find_received("),

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from llft.config import Replication, ThreadMode
+from llft.core.determinizer.engine import Engine
+from llft.core.messaging.touched import Touched
 from llft.simulator.profiles import PROFILES, TOPOLOGIES
 from llft.simulator.runner import SeedResult, SimulationOptions, run_seed
 from tests.simulation.regressions import REGRESSIONS, Regression
@@ -26,6 +28,18 @@ KINDS = list(product([kind.value for kind in Replication], [mode.value for mode 
 TOPOLOGY_NAMES = list(TOPOLOGIES)
 
 Combination = tuple[str, str, str, str, int]
+
+
+@pytest.fixture(autouse=True)
+def audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every core compares whom it wakes with what trying all parked threads would give."""
+    monkeypatch.setattr(Engine, "audited", True)
+
+
+@pytest.mark.parametrize("threads", [mode.value for mode in ThreadMode])
+def test_the_audit_notices_who_is_left_waiting(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Touched, "note", lambda self, fd: None)
+    assert any("left_waiting" in text for text in explain(run_seed(1, SimulationOptions(threads=threads))))
 
 
 def combinations() -> list[Combination]:

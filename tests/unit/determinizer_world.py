@@ -84,6 +84,9 @@ class FakeConnections:
     def connect_state(self, fd: int) -> Literal[True] | Failure | None:
         return self.descriptors[fd].connected
 
+    def touched(self) -> None:
+        """Anything may have happened to any of them."""
+
     def pending_accept(self) -> ConnectionId | None:
         return self.waiting[0] if self.visible else None
 

@@ -6,14 +6,15 @@ means) and differs from the other one only in which thread may go on when.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal
 
 from llft.core.determinizer.mutex import MutexTable
 from llft.core.determinizer.operations import Operation
 from llft.core.determinizer.outside import Outside
 from llft.core.determinizer.reproduction import Reproduction
-from llft.errors import UnsupportedOperationError
+from llft.core.determinizer.waiters import Waiters
+from llft.errors import InvariantError, UnsupportedOperationError
 from llft.identifiers import ThreadId
 from llft.instant import NEVER
 from llft.wire.order import Entry
@@ -24,11 +25,16 @@ MAIN_THREAD: ThreadId = 1
 
 
 class Engine:
-    """`parked` are the threads that wait for the outside, with the operations they wait in."""
+    """`parked` are the threads that wait for the outside, with the operations they wait in; at a primary
+    `waiters` says which of them are to be tried."""
+
+    audited: ClassVar[bool] = False
+    """For tests: compare with what trying all parked threads would give."""
 
     def __init__(self, outside: Outside) -> None:
         self.outside = outside
         self.reproduction = Reproduction(outside)
+        self.waiters = Waiters(outside)
         self.mutexes = MutexTable()
         self.live = False
         self.held = False
@@ -59,7 +65,24 @@ class Engine:
         raise NotImplementedError
 
     def go_live(self, now_ns: int) -> None:
-        raise NotImplementedError
+        """Results come from outside from now on, and nobody has been tried."""
+        self.live = True
+        self.outside.descriptors.go_live()
+        for thread, operation in self.parked.items():
+            self.waiters.enter(thread, operation, tried=False)
+        self.poke(now_ns)
+
+    def worth_trying(self) -> Iterator[tuple[ThreadId, Operation]]:
+        """Parked threads that may be able to go on; the others certainly are not."""
+        for thread in self.waiters.worth_trying(self.parked):
+            yield thread, self.parked[thread]
+        if self.audited:
+            self._audit()
+
+    def _audit(self) -> None:
+        for thread, operation in self.parked.items():
+            if not self.waiters.is_expected(thread) and self.outside.ready(thread, operation):
+                raise InvariantError("left_waiting", thread=thread, operation=operation)
 
     def is_out(self, thread: ThreadId) -> bool:
         raise NotImplementedError

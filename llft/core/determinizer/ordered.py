@@ -105,6 +105,7 @@ class OrderedEngine(Engine):
         result = BLOCKED if self.held else attempt(thread, operation)
         if result is BLOCKED:
             self.parked[thread] = operation
+            self.waiters.enter(thread, operation, tried=not self.held)
         else:
             self.completions.append(("resume", thread, result))
 
@@ -113,31 +114,26 @@ class OrderedEngine(Engine):
         if expected is not None:
             raise diverged(thread, "the thread ended", expected)
         self._alive.discard(thread)
+        self.waiters.forget(thread)
 
     def poke(self, now_ns: int) -> None:
         self.outside.now_ns = now_ns
         if not self.live or self.held:
             return
-        for thread in list(self.parked):
-            operation = self.parked.get(thread)
-            # A release that is tried again may have let an heir go meanwhile.
-            if operation is not None:
-                result = self._attempts[type(operation)](thread, operation)
-                if result is not BLOCKED:
-                    self._unpark(thread, result)
+        for thread, operation in self.worth_trying():
+            result = self._attempts[type(operation)](thread, operation)
+            if result is BLOCKED:
+                self.waiters.wait_for(thread, operation)
+            else:
+                self._unpark(thread, result)
 
     def next_deadline(self) -> int:
-        return self.outside.earliest_deadline() if self.live and not self.held else NEVER
+        return self.outside.deadlines.earliest() if self.live and not self.held else NEVER
 
     def follow(self, entry: Entry) -> None:
         self.followed_count += 1
         self._backlog.append((self.followed_count, entry))
         self._admit()
-
-    def go_live(self, now_ns: int) -> None:
-        self.live = True
-        self.outside.descriptors.go_live()
-        self.poke(now_ns)
 
     def is_out(self, thread: ThreadId) -> bool:
         return thread in self._alive and thread not in self.parked

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from llft.core.determinizer.clock import GroupClock, LocalClock
+from llft.core.determinizer.deadlines import Deadlines
 from llft.core.determinizer.descriptors import Descriptors
 from llft.core.determinizer.operation_ids import RANDOM, obtaining_id, select_id
 from llft.core.determinizer.operations import (
@@ -85,7 +86,7 @@ class Outside:
         self.recorded_count = 0
         self.counts: dict[OperationId, int] = {}
         """N: how many counted entries each operation identifier has had."""
-        self.deadlines: dict[ThreadId, int] = {}
+        self.deadlines = Deadlines()
         self.opened: dict[ThreadId, int] = {}
         """Connects whose CONNECT message is not sent yet, by the fd they got."""
         self.connecting: dict[ThreadId, int] = {}
@@ -119,9 +120,6 @@ class Outside:
         """A negative duration, and one beyond all instants, never ends."""
         endless = duration_ns < 0 or self.now_ns + duration_ns >= NEVER
         self.deadlines[thread] = NEVER if endless else self.now_ns + duration_ns
-
-    def earliest_deadline(self) -> int:
-        return min(self.deadlines.values(), default=NEVER)
 
     def ready(self, thread: ThreadId, operation: Operation) -> bool:
         """Whether trying a blocked operation again would, as things are, complete it."""
@@ -259,7 +257,7 @@ class Outside:
         return result
 
     def _selectable(self, operation: Select) -> bool:
-        """Asked about every blocked select whenever something changes: it stops at the first."""
+        """Asked whenever something changes that may concern the select: it stops at the first."""
         readable, writable = self.descriptors.readable, self.descriptors.writable
         for fd in operation.fds:
             if readable(fd):

@@ -84,6 +84,10 @@ class Connections(Protocol):
     def failure(self, fd: int) -> Failure | None:
         """BAD_DESCRIPTOR if there is no such fd, else why the connection is broken, if it is."""
 
+    def touched(self) -> list[int] | None:
+        """To which descriptors anything may have happened since this was asked last: one that a call was
+        blocked on and is not touched, still blocks it. None: any of them."""
+
     def passed(self, entry: Entry) -> None:
         """A backup has consumed all entries before this PRIMARY_VIEW or REMOTE_VIEW."""
 

@@ -81,6 +81,7 @@ class TokenEngine(TokenThreads):
         if thread != self.scheduler.running or self._pending is not None:
             raise _without_token(thread, None)
         self.scheduler.stop()
+        self.waiters.forget(thread)
         self._settle()
 
     def poke(self, now_ns: int) -> None:
@@ -93,17 +94,12 @@ class TokenEngine(TokenThreads):
         """While a thread runs, nothing can be woken: deadlines are looked at when it stops."""
         if not self.live or self.held or self.scheduler.running:
             return NEVER
-        return self.outside.earliest_deadline()
+        return self.outside.deadlines.earliest()
 
     def follow(self, entry: Entry) -> None:
         self._log.append(entry)
         self.followed_count += 1
         self._settle()
-
-    def go_live(self, now_ns: int) -> None:
-        self.live = True
-        self.outside.descriptors.go_live()
-        self.poke(now_ns)
 
     def is_out(self, thread: ThreadId) -> bool:
         return thread == self.scheduler.running and self._pending is None
@@ -218,12 +214,14 @@ class TokenEngine(TokenThreads):
     def _admit_ready(self) -> None:
         """External completions enter the run queue (WAKE). First parked, first woken."""
         outside = self.outside
-        if self.held or not (self._outside_changed or outside.earliest_deadline() <= outside.now_ns):
+        if self.held or not (self._outside_changed or outside.deadlines.earliest() <= outside.now_ns):
             return
         self._outside_changed = False
-        for thread, operation in list(self.parked.items()):
+        for thread, operation in self.worth_trying():
             if outside.ready(thread, operation):
                 outside.record((WAKE, self._wake(thread, operation), thread))
+            else:
+                self.waiters.wait_for(thread, operation)
 
     def _wake(self, thread: ThreadId, cause: object) -> int:
         operation = self.parked.pop(thread, None)

@@ -105,4 +105,6 @@ class TokenThreads(Engine):
 
     def _park(self, thread: ThreadId, operation: Operation) -> None:
         self.parked[thread] = operation
+        if self.live:
+            self.waiters.enter(thread, operation, tried=True)
         self.scheduler.stop()

@@ -24,6 +24,7 @@ from llft.core.messaging.headers import header_of, reset_of
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.lane import Lane, ReferenceLane
 from llft.core.messaging.reflection import HeldOrder
+from llft.core.messaging.touched import Touched
 from llft.core.messaging.watermark import Watermarks
 from llft.core.outbox import Outbox
 from llft.core.standing import PRIMARY, RECOVERING, Standing
@@ -59,6 +60,7 @@ class Messaging:
         self.outbox = outbox
         self.lane: Lane = ReferenceLane(standing)
         self.table = ConnectionTable(config.group_id)
+        self.touched = Touched()
         self.watermarks = Watermarks()
         self.flow = IntraGroupFlowControl(config.limits.order_lag_bytes)
         self.pending_accept: list[ConnectionId] = []
@@ -101,6 +103,7 @@ class Messaging:
 
     def forget(self, connection: Connection) -> None:
         self.table.forget(connection)
+        self.touched.note(connection.fd)
         self.uncache(connection)
         if connection.connection_id in self.pending_accept:
             self.pending_accept.remove(connection.connection_id)
@@ -118,6 +121,8 @@ class Messaging:
     def uncache(self, connection: Connection | None = None) -> None:
         """A view or a connection changed: datagrams must be looked at in full again."""
         self.lane.by_prefix.clear()
+        if connection is None:
+            self.touched.note_everything()
         for other in self.table if connection is None else (connection,):
             other.out_prefix = b""
 

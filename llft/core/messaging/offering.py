@@ -1,4 +1,9 @@
-"""How much of what was received may be delivered now."""
+"""How much of what was received may be delivered now.
+
+A read ends where a view of the remote group ends, so that an entry of the order log concerns one view. At a
+gateway what is delivered leaves the system: it waits for the output commit (D-10), and so does the end of
+the stream.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,24 @@ from llft.core.messaging.connection import Connection
 from llft.core.messaging.reflection import HeldOrder
 
 
-def may_end(connection: Connection, held: HeldOrder, *, outside: bool) -> bool:
-    """At a gateway the end of the stream is output like any other (D-10)."""
+def offered(connection: Connection, limit: int, held: HeldOrder, *, outside: bool) -> int | None:
+    """So many bytes; 0 at the end of the stream; None: nothing yet."""
+    available = connection.received_bytes - connection.delivered_bytes
+    if available and connection.received:
+        if outside or connection.received[0].view != connection.received[-1].view:
+            available = _deliverable(connection, held, outside=outside)
+        return min(limit, available) if available else None
+    return 0 if connection.at_end and _may_end(connection, held, outside=outside) else None
+
+
+def _may_end(connection: Connection, held: HeldOrder, *, outside: bool) -> bool:
     if not outside or not connection.received:
         return True
     return connection.received[-1].order_end <= held.committed
 
 
-def deliverable(connection: Connection, held: HeldOrder, *, outside: bool) -> int:
-    """Bytes of the first messages that came in one view and, at a gateway, are committed (D-10)."""
+def _deliverable(connection: Connection, held: HeldOrder, *, outside: bool) -> int:
+    """Bytes of the first messages that came in one view and, at a gateway, are committed."""
     view = connection.received[0].view
     total = -connection.read_offset
     for message in connection.received:

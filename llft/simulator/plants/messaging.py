@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from llft.core.lamport import LamportClock
-from llft.core.messaging import headers, lane
+from llft.core.messaging import headers, lane, offering
 from llft.core.messaging.acknowledgment import Acknowledgment
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.connection_table import FinishedConnections
 from llft.core.messaging.messaging import Messaging
+from llft.core.messaging.reflection import HeldOrder
 from llft.core.messaging.retention import Retention
-from llft.core.virtual_sockets import VirtualSockets
 from llft.instant import NEVER
 from llft.simulator.plants.plant import Patch, Plant, does_nothing, returns
 
@@ -69,7 +69,7 @@ def _accepts_superseded(original: Any) -> Any:
 
 
 def _delivers_uncommitted(original: Any) -> Any:
-    def deliverable(self: VirtualSockets, connection: Connection) -> int:
+    def deliverable(connection: Connection, held: HeldOrder, *, outside: bool) -> int:
         view = connection.received[0].view
         first = [message for message in connection.received if message.view == view]
         return sum(len(message.payload) for message in first) - connection.read_offset
@@ -152,8 +152,8 @@ PLANTS = (
         "commit-ignored",
         "a gateway delivers before the output commit (D-10)",
         (
-            Patch(VirtualSockets, "_deliverable", _delivers_uncommitted),
-            Patch(VirtualSockets, "_may_end", returns(True)),
+            Patch(offering, "_deliverable", _delivers_uncommitted),
+            Patch(offering, "_may_end", returns(True)),
         ),
         profile="lost-client-level1",
         seed=378,
