@@ -67,7 +67,8 @@ class Inbox:
             self.malformed += 1
 
     def _after_lane(self, connection: Connection) -> None:
-        self.messaging.touched.note(connection.fd)
+        self.messaging.indexes.touched.note(connection.fd)
+        self.messaging.indexes.due.arm(connection, connection.ack_due_ns)
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, connection.ack_due_ns)
         if connection.closed_here:
             self._drop_late(connection)
@@ -162,13 +163,13 @@ class Inbox:
         if header.message_type in (MessageType.REQUEST, MessageType.REPLY):
             connection = self.messaging.on_application_message(message, data)
             if connection is not None:
-                self.messaging.touched.note(connection.fd)
+                self.messaging.indexes.touched.note(connection.fd)
                 if connection.closed_here:
                     self._drop_late(connection)
             return
         connection = self.messaging.find(header)
         if connection is not None:
-            self.messaging.touched.note(connection.fd)
+            self.messaging.indexes.touched.note(connection.fd)
         if header.message_type == MessageType.NEW_PRIMARY_VIEW:
             body: Any = decode_body(MessageType.NEW_PRIMARY_VIEW, message.payload)
             self.replica.view_change.on_new_primary_view(connection, header, body)

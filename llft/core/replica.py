@@ -336,9 +336,8 @@ class Replica:
             lane.order_committed = committed
             if self.config.output_commit_level:
                 self.timers.announce_commit()
-        for connection in self.messaging.table:
-            if connection.transmitted < connection.generated:
-                self.messaging.push(connection)
+        for connection in self.messaging.indexes.held_back:
+            self.messaging.push(connection)
 
     # -- membership port -------------------------------------------------------------------------
 
@@ -399,7 +398,7 @@ class Replica:
         for connection in self.messaging.table:
             self.mark_delivered(connection)
         self.messaging.uncache()
-        self.messaging.touched.active = True
+        self.messaging.indexes.become_primary()
         self.determinizer.go_live(self.now_ns)
         self.timers.start_primary(self.now_ns)
         self.update_watermarks()
@@ -535,9 +534,9 @@ class Replica:
     def mark_delivered(self, connection: Connection) -> None:
         encoder = self.messaging.lane.encoder
         if encoder is not None and connection.delivered_position:
-            connection.marks.append(
-                (encoder.offset, connection.delivered_position, connection.delivered_timestamp)
-            )
+            mark = (encoder.offset, connection.delivered_position, connection.delivered_timestamp)
+            connection.marks.append(mark)
+            self.messaging.indexes.marked.note(connection)
 
     def deadline_hint(self, at_ns: int) -> None:
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, at_ns)

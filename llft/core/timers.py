@@ -1,7 +1,7 @@
 """All that happens because time passes, or because a process is known to be dead.
 
 One deadline goes out to the shell; when it comes, everything that is due is done: heartbeats, fault
-detection, retransmissions, and the periodic processing of connections (lines 44-55).
+detection, retransmissions, and what `periodic` does for connections.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llft.config import PartitionPolicy, Replication
-from llft.core.messaging.connection import Connection
+from llft.core.periodic import PeriodicProcessing
 from llft.core.standing import BACKUP, PRIMARY, PROPOSING
 from llft.identifiers import NO_BIRTH, BirthId, GroupId
 from llft.instant import NEVER
@@ -26,6 +26,7 @@ class Timers:
         self.standing = replica.standing
         self.messaging = replica.messaging
         self.timeouts = replica.config.timeouts
+        self.periodic = PeriodicProcessing(replica)
         self.told_ns = 0
 
     # -- starting --------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class Timers:
         if self.standing.role == PRIMARY:
             self._primary_housekeeping(now_ns)
         if now_ns >= self.messaging.soonest_ns:
-            self.periodic_processing(now_ns)
+            self.periodic.process_connections(now_ns)
 
     def _primary_housekeeping(self, now_ns: int) -> None:
         replica = self.replica
@@ -204,83 +205,6 @@ class Timers:
             if member.precedence < mine
         )
 
-    # -- periodic processing of connections (lines 44-55) -------------------------------------------
-
-    def periodic_processing(self, now_ns: int) -> None:
-        self.messaging.soonest_ns = NEVER
-        primary = self.standing.role == PRIMARY
-        for connection in self.messaging.table:
-            if now_ns >= connection.nacked_ns:
-                self.replica.retention.send_nacks(connection)
-            if primary and not connection.reset_reason:
-                self._process_as_primary(connection, now_ns)
-            elif primary and self._is_over(connection):
-                self.replica.sockets.forget(connection)
-                continue
-            elif not connection.fd and self.standing.role == BACKUP:
-                self._check_embryo(connection, now_ns)
-            self._rearm(connection, primary=primary)
-
-    def _process_as_primary(self, connection: Connection, now_ns: int) -> None:
-        replica = self.replica
-        if now_ns >= connection.retransmit_ns:
-            replica.retention.retransmit_unacked(connection)
-        if now_ns >= connection.ack_due_ns:
-            replica.acknowledgment.send_first_ack(connection)
-        if now_ns >= connection.keep_alive_ns:
-            self._keep_alive(connection, now_ns)
-        if now_ns - connection.heard_ns > self.timeouts.idle_connection_bound_ns:
-            replica.reset_connection(connection, "idle: the remote group is not heard")
-        if self._is_over(connection):
-            replica.sockets.forget(connection)
-
-    def _is_over(self, connection: Connection) -> bool:
-        """Closed at both ends; all members of our group have what we received; all members of the remote
-        group have what we sent, and the order information that came with what we received: its new
-        primary may have to ask for it."""
-        if not connection.closed_here or connection.delivered or connection.marks:
-            return False
-        if connection.reset_reason:
-            return True
-        if connection.sent or not connection.half_closed_there:
-            return False
-        held = self.messaging.held_for(connection.remote_group_id)
-        if connection.over_at < 0:
-            connection.over_at = held.end
-        return held.watermark >= connection.over_at
-
-    def _keep_alive(self, connection: Connection, now_ns: int) -> None:
-        """Lines 54-55."""
-        interval_ns = self.timeouts.keep_alive_interval_ns
-        if connection.settled and not self.messaging.silent:
-            self.messaging.held_for(connection.remote_group_id).reflect_again()
-            self.messaging.send_control(connection, MessageType.KEEP_ALIVE)
-        connection.keep_alive_ns = now_ns + interval_ns
-
-    def _check_embryo(self, connection: Connection, now_ns: int) -> None:
-        """At a backup: a client group keeps a connection alive though nobody has accepted it yet. If it does
-        not, it gave the connection up, or our primary refused it; that was told once, to whoever heard, and
-        is not in the log. So it is asked, and answers with a reset. An embryo dropped too early does no harm:
-        until the log has ordered its messages the client group keeps them, and then our primary does."""
-        silent_ns = now_ns - connection.heard_ns
-        if silent_ns > self.timeouts.idle_connection_bound_ns:
-            self.messaging.drop_embryo(connection)
-            if not self.messaging.table.is_connected_with(connection.remote_group_id):
-                self.messaging.held_for(connection.remote_group_id).clear()
-        elif silent_ns > 2 * self.timeouts.keep_alive_interval_ns:
-            header = self.messaging.header(connection, MessageType.KEEP_ALIVE)
-            header.ack_view_num = header.ack = 0  # what our group has received is for the primary to say
-            self.messaging.send(connection, header, carry=False)
-
-    def _rearm(self, connection: Connection, *, primary: bool) -> None:
-        soonest = connection.nacked_ns
-        if primary and not connection.reset_reason:
-            soonest = min(soonest, connection.retransmit_ns, connection.ack_due_ns, connection.keep_alive_ns)
-        elif not connection.fd or (primary and connection.closed_here):
-            # An embryo is looked after; what is closed is forgotten when all members know of its end.
-            soonest = min(soonest, self.replica.now_ns + self.timeouts.keep_alive_interval_ns)
-        self.messaging.soonest_ns = min(self.messaging.soonest_ns, soonest)
-
     # -- telling others ------------------------------------------------------------------------------
 
     def may_tell_ns(self) -> int:
@@ -291,8 +215,8 @@ class Timers:
         """D-10: gateways wait for the output commit; tell them when it has advanced. It is the same for all
         connections with a group, so one is enough."""
         told: set[GroupId] = set()
-        for connection in self.messaging.table:
+        for connection in self.messaging.indexes.unacknowledged:
             group_id = connection.remote_group_id
-            if connection.sent and connection.settled and group_id not in told:
+            if connection.settled and group_id not in told:
                 told.add(group_id)
                 self.messaging.send_control(connection, MessageType.KEEP_ALIVE)

@@ -158,7 +158,7 @@ class ViewChange:
         send_answer(self.replica, connection, *answer, definite=False, checked=False)
 
     def _flush_undelivered(self, connection: Connection) -> None:
-        """Line 38, as the paper's text has it: what belongs to the history that continues is sent again."""
+        """Line 38 (D-26): all after the last message delivered. What still counts is sent again."""
         first = connection.delivered_position + 1 + (connection.read_offset > 0)
         self.messaging.discard_from(connection, first)
 
@@ -251,7 +251,7 @@ class ViewChange:
                 self.settle_connection(connection, *answer)
             elif connection.connection_id in recovery.gone:
                 self.end_connection(connection)
-        self.messaging.touched.note_everything()
+        self.messaging.indexes.touched.note_everything()
         self.ask_unsettled()
         self.replica.determinizer.poke(self.replica.now_ns)
 

@@ -76,6 +76,7 @@ class VirtualSockets:
         self.messaging.lane.clock.on_deliver(connection.delivered_timestamp)
         if self.replica.live:
             self.messaging.lane.mark(connection)
+            self.messaging.indexes.marked.note(connection)
             self.replica.record((CONNECTION, ACCEPTED, fd, *connection_id))
             connection.delivered_view = view
             self.replica.record((REMOTE_VIEW, fd, view, 1))
@@ -143,7 +144,7 @@ class VirtualSockets:
         return None
 
     def touched(self) -> list[int] | None:
-        return self.messaging.touched.drain(self.messaging.lane.held)
+        return self.messaging.indexes.touched.drain(self.messaging.lane.held)
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ class VirtualSockets:
         held = self.messaging.held_for(connection.remote_group_id)
         size = offered(connection, limit, held, outside=outside)
         if size is None and connection.received and outside:
-            self.messaging.touched.await_commit(connection.remote_group_id, held.committed, fd)
+            self.messaging.indexes.touched.await_commit(connection.remote_group_id, held.committed, fd)
         return size
 
     def take(self, fd: int, size: int) -> bytes:
@@ -170,16 +171,11 @@ class VirtualSockets:
                 connection.delivered_view = first.view
                 self.replica.record((REMOTE_VIEW, fd, first.view, first.position))
         data = self.messaging.lane.deliver(connection, size)
+        self.messaging.indexes.marked.note(connection)
         if self.messaging.outbox.journalling:
             connection.delivered_digest = crc32(data, connection.delivered_digest)
-            self.messaging.outbox.record(
-                Delivered,
-                connection.connection_id,
-                fd,
-                size,
-                connection.delivered_bytes,
-                connection.delivered_digest,
-            )
+            so_far = (connection.delivered_bytes, connection.delivered_digest)
+            self.messaging.outbox.record(Delivered, connection.connection_id, fd, size, *so_far)
         return data
 
     # -- writing -----------------------------------------------------------------------------
@@ -208,17 +204,13 @@ class VirtualSockets:
         else:
             lane.clock.on_deliver(timestamp)
         if kind == "close":
-            connection.closed_here = True
-            self.messaging.touched.note(fd)
-            self.replica.drop_unread(connection)
-            if self.replica.live:
-                self.messaging.lane.mark(connection)
+            self._close(connection)
         if connection.reset_reason:
             self.replica.deadline_hint(self.replica.now_ns)
             return timestamp, connection.sent_digest
         if flags & HALF_CLOSE:
             connection.half_closed_here = True
-            self.messaging.touched.note(fd)
+            self.messaging.indexes.touched.note(fd)
         own = connection.digest_of(payload, flags)
         if digest is not None and digest != own:
             self._diverged(connection, digest, own)
@@ -229,9 +221,19 @@ class VirtualSockets:
             self.written = (connection.connection_id, fd, message.position, timestamp, len(payload), own)
         if self.replica.live:
             self.unsent = connection
+            self.messaging.indexes.unacknowledged.note(connection)
         else:
             connection.collect_sent(connection.remote_watermark)  # the remote group may be ahead of us
         return timestamp, own
+
+    def _close(self, connection: Connection) -> None:
+        connection.closed_here = True
+        self.messaging.indexes.touched.note(connection.fd)
+        self.messaging.indexes.closing.note(connection)
+        self.replica.drop_unread(connection)
+        if self.replica.live:
+            self.messaging.lane.mark(connection)
+            self.messaging.indexes.marked.note(connection)
 
     def _diverged(self, connection: Connection, expected: int, found: int) -> None:
         position = connection.generated + 1
@@ -270,7 +272,7 @@ class VirtualSockets:
     def _break(self, connection: Connection, reason: str) -> None:
         """What was delivered before stays: backups may still have to deliver it too."""
         connection.reset_reason = reason
-        self.messaging.touched.note(connection.fd)
+        self.messaging.indexes.touched.note(connection.fd)
         connection.sent.clear()
         connection.sent_bytes = 0
         connection.keep_partly_read()

@@ -85,7 +85,7 @@ MESSAGING = (
     taken("49", f"{RETENTION}send_nacks", "messaging.send_control(connection, MessageType.NACK"),
     after("49, 51 no", f"{RETENTION}send_nacks", "if not connection.nacks:"),
     taken("51", f"{RETENTION}send_nacks", "self.send_local(MessageType.NACK"),
-    taken("54", "timers:Timers._keep_alive", "MessageType.KEEP_ALIVE"),
+    taken("54", "periodic:PeriodicProcessing._keep_alive", "MessageType.KEEP_ALIVE"),
     taken("56 yes", "intra_group:IntraGroup.send_heartbeat", "self.beat += 1"),
     taken("56 no", "intra_group:IntraGroup.send_heartbeat", "self._send_heartbeat(replica.own_watermark()"),
     Branch(

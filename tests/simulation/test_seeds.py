@@ -16,6 +16,7 @@ import pytest
 
 from llft.config import Replication, ThreadMode
 from llft.core.determinizer.engine import Engine
+from llft.core.messaging.subset import Subset
 from llft.core.messaging.touched import Touched
 from llft.simulator.profiles import PROFILES, TOPOLOGIES
 from llft.simulator.runner import SeedResult, SimulationOptions, run_seed
@@ -32,8 +33,10 @@ Combination = tuple[str, str, str, str, int]
 
 @pytest.fixture(autouse=True)
 def audited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every core compares whom it wakes with what trying all parked threads would give."""
+    """Every core compares whom it wakes with what trying all parked threads would give, and which
+    connections it looks at with the whole table."""
     monkeypatch.setattr(Engine, "audited", True)
+    monkeypatch.setattr(Subset, "audited", True)
 
 
 @pytest.mark.parametrize("threads", [mode.value for mode in ThreadMode])

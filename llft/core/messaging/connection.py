@@ -47,6 +47,7 @@ class Connection:
         "delivered_position",
         "delivered_timestamp",
         "delivered_view",
+        "due_ns",
         "established",
         "fd",
         "first_acks_heard",
@@ -57,7 +58,6 @@ class Connection:
         "half_closed_here",
         "half_closed_there",
         "heard_ns",
-        "forgotten",
         "in_base",
         "in_view",
         "keep_alive_ns",
@@ -65,6 +65,7 @@ class Connection:
         "members_timestamp",
         "nacked_ns",
         "nacks",
+        "number",
         "ordered_bytes",
         "ordered_partial",
         "ordered_position",
@@ -99,6 +100,8 @@ class Connection:
             connection_id.server_group_id if role == Role.CLIENT else connection_id.client_group_id
         )
         self.fd = 0
+        self.number = 0
+        """In the order in which the table got to know its connections."""
         self._init_sending(view)
         self._init_receiving()
         self._init_life()
@@ -170,6 +173,8 @@ class Connection:
         self.nacked_ns = NEVER
         self.keep_alive_ns = NEVER
         self.heard_ns = 0
+        self.due_ns = NEVER
+        """When `Due` has it looked at."""
 
     # -- sending ---------------------------------------------------------------------------
 
@@ -404,11 +409,6 @@ class Connection:
     def received_digest(self, position: int) -> int:
         """Of all messages received up to `position`."""
         return self.forgotten.up_to(position, chain(self.delivered, self.received))
-
-    @property
-    def available(self) -> int:
-        """Bytes that could be read now."""
-        return self.received_bytes - self.delivered_bytes
 
     @property
     def at_end(self) -> bool:

@@ -53,13 +53,14 @@ class FinishedConnections:
 
 
 class ConnectionTable:
-    __slots__ = ("by_fd", "by_id", "finished", "group_id")
+    __slots__ = ("by_fd", "by_id", "created_count", "finished", "group_id")
 
     def __init__(self, group_id: GroupId) -> None:
         self.group_id = group_id
         self.by_id: dict[ConnectionId, Connection] = {}
         self.by_fd: dict[int, Connection] = {}
         self.finished = FinishedConnections()
+        self.created_count = 0
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(list(self.by_id.values()))
@@ -70,6 +71,8 @@ class ConnectionTable:
     def create(self, connection_id: ConnectionId, view: ViewId) -> Connection:
         role = Role.CLIENT if connection_id.client_group_id == self.group_id else Role.SERVER
         connection = Connection(connection_id, role, view=view)
+        self.created_count += 1
+        connection.number = self.created_count
         self.by_id[connection_id] = connection
         return connection
 

@@ -1,11 +1,11 @@
-"""The headers of what leaves on inter-group connections (lines 2-6, 9-13)."""
+"""The headers of what leaves on inter-group connections (lines 2-6, 9-13), and what one says that came."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from llft.core.messaging.lane import acknowledged
-from llft.identifiers import Role
+from llft.identifiers import ConnectionId, Role, ViewId
 from llft.wire.messages import Header, MessageFlag, MessageType
 
 if TYPE_CHECKING:
@@ -49,3 +49,16 @@ def reset_of(messaging: Messaging, header: Header) -> Header:
         flags=MessageFlag.RESET,
         order_watermark=messaging.lane.group_watermark,
     )
+
+
+def names_base(header: Header) -> bool:
+    """Only the remote primary's own Requests and Replies say where its view's numbers begin."""
+    return header.message_type <= MessageType.REPLY and not header.flags & MessageFlag.PASSED_ON
+
+
+def fragment_key(
+    connection: Connection, position: int, *, passed_on: bool
+) -> tuple[ConnectionId, ViewId, int, bool]:
+    """Fragments add up only within a view: a new primary may send another message at that position. And our
+    own primary, which passes messages on, may cut them differently."""
+    return connection.connection_id, connection.in_view, position, passed_on

@@ -20,11 +20,11 @@ from llft.config import GroupConfig
 from llft.core.messaging.connection import CONNECT, Connection
 from llft.core.messaging.connection_table import ConnectionTable
 from llft.core.messaging.flow_control import IntraGroupFlowControl, may_receive
-from llft.core.messaging.headers import header_of, reset_of
+from llft.core.messaging.headers import fragment_key, header_of, names_base, reset_of
+from llft.core.messaging.indexes import Indexes
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.lane import Lane, ReferenceLane
 from llft.core.messaging.reflection import HeldOrder
-from llft.core.messaging.touched import Touched
 from llft.core.messaging.watermark import Watermarks
 from llft.core.outbox import Outbox
 from llft.core.standing import PRIMARY, RECOVERING, Standing
@@ -40,19 +40,6 @@ from llft.wire.messages import UNSETTLED, Body, Header, Message, MessageFlag, Me
 _HEADER_BYTES = PREFIX_BYTES + DYNAMIC_BYTES
 
 
-def _names_base(header: Header) -> bool:
-    """Only the remote primary's own Requests and Replies say where its view's numbers begin."""
-    return header.message_type <= MessageType.REPLY and not header.flags & MessageFlag.PASSED_ON
-
-
-def fragment_key(
-    connection: Connection, position: int, *, passed_on: bool
-) -> tuple[ConnectionId, ViewId, int, bool]:
-    """Fragments add up only within a view: a new primary may send another message at that position. And our
-    own primary, which passes messages on, may cut them differently."""
-    return connection.connection_id, connection.in_view, position, passed_on
-
-
 class Messaging:
     def __init__(self, config: GroupConfig, standing: Standing, outbox: Outbox) -> None:
         self.config = config
@@ -60,7 +47,7 @@ class Messaging:
         self.outbox = outbox
         self.lane: Lane = ReferenceLane(standing)
         self.table = ConnectionTable(config.group_id)
-        self.touched = Touched()
+        self.indexes = Indexes(self.table)
         self.watermarks = Watermarks()
         self.flow = IntraGroupFlowControl(config.limits.order_lag_bytes)
         self.pending_accept: list[ConnectionId] = []
@@ -96,6 +83,7 @@ class Messaging:
 
     def create(self, connection_id: ConnectionId, now_ns: int) -> Connection:
         connection = self.table.create(connection_id, self.standing.view)
+        self.indexes.embryos.note(connection)
         self.held_for(connection.remote_group_id)
         connection.heard_ns = now_ns
         self.arm(connection, "keep_alive_ns", now_ns + self.config.timeouts.keep_alive_interval_ns)
@@ -103,7 +91,8 @@ class Messaging:
 
     def forget(self, connection: Connection) -> None:
         self.table.forget(connection)
-        self.touched.note(connection.fd)
+        self.indexes.touched.note(connection.fd)
+        self.indexes.due.forget(connection)
         self.uncache(connection)
         if connection.connection_id in self.pending_accept:
             self.pending_accept.remove(connection.connection_id)
@@ -114,6 +103,7 @@ class Messaging:
         """At a backup: the client group gave up before its connection was accepted. If the primary
         did accept it, the log will say so."""
         del self.table.by_id[connection.connection_id]
+        self.indexes.due.forget(connection)
         self.uncache(connection)
         if connection.connection_id in self.pending_accept:
             self.pending_accept.remove(connection.connection_id)
@@ -122,12 +112,13 @@ class Messaging:
         """A view or a connection changed: datagrams must be looked at in full again."""
         self.lane.by_prefix.clear()
         if connection is None:
-            self.touched.note_everything()
+            self.indexes.touched.note_everything()
         for other in self.table if connection is None else (connection,):
             other.out_prefix = b""
 
     def arm(self, connection: Connection, timer: str, at_ns: int) -> None:
         setattr(connection, timer, at_ns)
+        self.indexes.due.arm(connection, at_ns)
         self.soonest_ns = min(self.soonest_ns, at_ns)
 
     # -- sending (lines 1-17) ----------------------------------------------------------------
@@ -138,6 +129,7 @@ class Messaging:
             message = connection.find_sent(connection.transmitted + 1)
             if message is not None:
                 if not self.may_transmit(connection):
+                    self.indexes.held_back.note(connection)
                     return
                 self.transmit(connection, message)
             connection.transmitted += 1
@@ -371,7 +363,7 @@ class Messaging:
         if connection.in_view == view:
             if connection.frozen:
                 return False
-            if connection.in_base < 0 and _names_base(header):
+            if connection.in_base < 0 and names_base(header):
                 connection.in_base = header.view_base
             self.held_for(connection.remote_group_id).adopt_view(view, header.view_start)
             return True
@@ -396,7 +388,7 @@ class Messaging:
         """Lines 39-40: expect messages of this view, whatever their numbers."""
         connection.in_view = header.source_view
         connection.frozen = False
-        connection.in_base = header.view_base if _names_base(header) else -1
+        connection.in_base = header.view_base if names_base(header) else -1
         connection.acked_in_view = 0
         connection.acked = min(connection.acked, connection.collected_up_to)
         if connection.sent and self.standing.role == PRIMARY:  # the new primary may not have all of it
@@ -456,7 +448,7 @@ class Messaging:
             self.lane.group_watermark = watermark
             self.lane.orders.discard(watermark)
         watermark = self.lane.group_watermark
-        for connection in self.table:
+        for connection in self.indexes.marked:
             timestamp = connection.collect_delivered(watermark)
             if timestamp:
                 self.outbox.record(Collected, connection.connection_id, "delivered", timestamp)

@@ -113,6 +113,7 @@ class Cursor:
         message = connection.find_received(connection.ordered_position)
         if message is not None:
             connection.marks.append((self.decoder.entry_end, message.position, message.timestamp))
+            self.messaging.indexes.marked.note(connection)
         return True
 
     def _want_more(self, connection: Connection) -> None:
@@ -136,6 +137,7 @@ class Cursor:
     def _take_from_pending(self, connection: Connection) -> None:
         connection.ordered_position = max(connection.ordered_position, 1)
         connection.marks.append((self.decoder.entry_end, 1, connection_birth_timestamp(connection)))
+        self.messaging.indexes.marked.note(connection)
         if connection.connection_id in self.messaging.pending_accept:
             self.messaging.pending_accept.remove(connection.connection_id)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llft.core.messaging.connection import Connection
+from llft.core.messaging.headers import fragment_key
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
-from llft.core.messaging.messaging import Messaging, fragment_key
+from llft.core.messaging.messaging import Messaging
 from llft.core.standing import PRIMARY, RECOVERING
 from llft.identifiers import Role, ViewId
 from llft.instant import NEVER
