@@ -255,6 +255,7 @@ class World(Turning):
         self._handler = handler
         self._level = level
         self._births = 0
+        self.gateway_stopped = False
         gateway_birth = self.new_birth()
         self.gateway_port = self.hub.connect(GATEWAY_GROUP, gateway_birth)
         self.gateway = Gateway(
@@ -318,10 +319,18 @@ class World(Turning):
         self.clients.append(client)
         return client
 
+    def stop_gateway(self) -> None:
+        """As its process does at its end; clients then wait for themselves."""
+        self.gateway_stopped = True
+        self.gateway.close()
+        for client in self.clients:
+            client.settimeout(5)
+
     def close(self) -> None:
         for client in self.clients:
             client.close()
-        self.gateway.close()
+        if not self.gateway_stopped:
+            self.gateway.close()
         for server in self.servers:
             self.ports[server.birth_id].close()
         self.gateway_port.close()

@@ -16,6 +16,7 @@ import pytest
 from llft.core.determinizer.operations import Close, Connect, Failure, HalfClose, Receive, Send
 from llft.identifiers import BirthId
 from llft.instant import MS
+from llft.runtime.gateway import gateway
 from llft.runtime.gateway.relay import UNSENT_BYTES_MAX
 from llft.runtime.gateway.shell import Steps
 from llft.wire.preamble import PREAMBLE_BYTES, Address, Answer, Inbound, Outbound, pack, unpack
@@ -387,3 +388,73 @@ def test_the_end_of_the_stream_is_committed_too(worlds: list[World]) -> None:
     assert take(client, 1) is None
     world.hub.loses = lambda sender, group_id, data: False
     assert world.read(client, 1) == b""
+
+
+# -- ends that are none ----------------------------------------------------------------------------
+
+
+def test_a_gateway_that_stops_does_not_make_a_stream_look_complete(worlds: list[World]) -> None:
+    """The reply is at the gateway, and no backup is known to hold its order: it is held back (D-10)."""
+    world = make(worlds)
+    client = world.connect()
+    client.sendall(b"one")
+    assert world.read(client, 3) == b"one"
+    backup = next(server for server in world.servers if server is not world.primary)
+    world.hub.loses = lambda sender, group_id, data: backup.birth_id == sender
+    client.sendall(b"two")
+    world.during(0.05)
+    assert take(client, 3) is None
+    world.stop_gateway()
+    with pytest.raises(ConnectionResetError):
+        client.recv(3)
+
+
+def test_a_gateway_that_stops_leaves_a_stream_that_has_ended_as_it_is(worlds: list[World]) -> None:
+    def greet(fd: int, preamble: Inbound) -> Steps:
+        yield Send(fd, b"all there is")
+        yield Close(fd)
+
+    world = make(worlds, handler=greet)
+    client = world.connect()
+    world.until(lambda: world.gateway.half_open, "the gateway has seen the end")
+    world.stop_gateway()
+    assert client.recv(100) == b"all there is"
+    assert client.recv(100) == b""
+
+
+def test_a_client_that_never_closes_is_forgotten(
+    worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def greet(fd: int, preamble: Inbound) -> Steps:
+        yield Send(fd, b"bye")
+        yield Close(fd)
+
+    monkeypatch.setattr(gateway, "HALF_OPEN_BOUND_NS", 100 * MS)
+    world = make(worlds, handler=greet)
+    client = world.connect()
+    assert world.read(client, 100) == b"bye"
+    over(world)
+    assert world.gateway.counts.ends == {"left half-open": 1}
+    assert not world.gateway.half_open
+
+
+def test_a_client_that_is_heard_from_time_to_time_is_not_forgotten(
+    worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def greet_and_listen(fd: int, preamble: Inbound) -> Steps:
+        yield HalfClose(fd)
+        heard.append((yield from receive_exactly(fd, 20)))
+        yield Close(fd)
+
+    monkeypatch.setattr(gateway, "HALF_OPEN_BOUND_NS", 200 * MS)
+    heard: list[bytes] = []
+    world = make(worlds, handler=greet_and_listen)
+    client = world.connect()
+    assert world.read(client, 1) == b""
+    for _ in range(20):
+        client.sendall(b"x")
+        world.during(0.05)
+    assert set(heard) == {b"x" * 20}
+    client.close()
+    over(world)
+    assert world.gateway.counts.ends == {"closed": 1}

@@ -28,6 +28,8 @@ from llft.wire.preamble import Address
 
 FAREWELL_NS = 300 * MS
 """So long an ending gateway tries to tell the group that its connections are closed."""
+HALF_OPEN_BOUND_NS = 300_000 * MS
+"""So long, twice at most, a client may be silent whose group has ended its stream."""
 
 _LARGE_DATAGRAM_BYTES = 16 * 1024
 _LOGGED_PER_SECOND = 20
@@ -62,12 +64,14 @@ class Gateway:
         self.read_bytes = _read_bytes(core.messaging.fragment_room)
         self.relays: dict[int, Relay] = {}
         """The open connections, by the order of their coming."""
+        self.half_open: dict[int, Relay] = {}
         self._log = Muffler(log, self.loop)
         self._relay_count = 0
         for fileno in carrier.filenos():
             self.loop.register(fileno, select.EPOLLIN, lambda mask: self.shell.receive())
         self.shell.step(events.Started(alone=True))
         self.shell.begin(self._accept_groups())
+        self.loop.alarm(HALF_OPEN_BOUND_NS, self._forget_silent)
 
     # -- turns -------------------------------------------------------------------------------
 
@@ -80,7 +84,7 @@ class Gateway:
         shell.run()
 
     def close(self) -> None:
-        """End in good order: clients read the end of their streams, the group is told, within a bound."""
+        """Clients whose streams had not ended are told so (RST), and the group, within a bound."""
         self.listeners.close()
         for relay in list(self.relays.values()):
             relay.end(STOPPED)
@@ -121,8 +125,14 @@ class Gateway:
     def noted(self, text: str) -> None:
         self._log(text)
 
+    def _forget_silent(self) -> None:
+        for relay in list(self.half_open.values()):
+            relay.forget_if_silent()
+        self.loop.alarm(HALF_OPEN_BOUND_NS, self._forget_silent)
+
     def ended(self, relay: Relay) -> None:
         del self.relays[relay.number]
+        self.half_open.pop(relay.number, None)
         if relay.over not in (CLOSED, STOPPED):
             self._log(f"{relay.name}: reset ({relay.over})")
 

@@ -12,7 +12,11 @@ Laws:
 2. An end of the stream on one side is a half-close on the other; both ended: both are closed.
 3. A reset of the virtual connection resets the real one; a broken real one closes the virtual one. `end`
    does it once, whoever calls; an operation that still waits then fails, and its thread ends.
+   The end of the stream (FIN) is told only of a stream that has ended: whoever reads it takes what came
+   before for all there is, and more may be held back (law 4).
 4. Nothing is told to a client that the group has not committed (D-10): the core holds it back in Receive.
+5. A client that keeps its side open after the group's end, and says nothing, is not waited for for ever: a
+   system forgets such connections, too (`forget_if_silent`).
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ CONNECT_BOUND_NS = 30_000 * MS
 CLOSED = "closed"
 STOPPED = "gateway stopped"
 REFUSED = "group not there"
-_ORDERLY = (CLOSED, STOPPED)
+ABANDONED = "left half-open"
 
 
 class Counts:
@@ -62,6 +66,8 @@ class Surroundings(Protocol):
     shell: Shell
     counts: Counts
     read_bytes: int
+    half_open: dict[int, Relay]
+    """Those whose group has ended its stream, by number."""
 
     def noted(self, text: str) -> None:
         """Something for the log."""
@@ -71,7 +77,7 @@ class Surroundings(Protocol):
 
 
 class Relay:
-    __slots__ = ("_around", "_ended_ways", "_fd", "name", "number", "over", "stream")
+    __slots__ = ("_around", "_ended_ways", "_fd", "_is_silent", "name", "number", "over", "stream")
 
     def __init__(self, around: Surroundings, name: str, number: int) -> None:
         self._around = around
@@ -82,6 +88,7 @@ class Relay:
         """Why it has ended, once it has."""
         self._fd = 0
         self._ended_ways = 0
+        self._is_silent = False
 
     # -- the two ways in ---------------------------------------------------------------------
 
@@ -183,6 +190,7 @@ class Relay:
                 if not stream.closed:
                     yield stream.readable
                 continue
+            self._is_silent = False
             result = yield (Send(fd, data) if data else HalfClose(fd))
             if isinstance(result, Failure):
                 self.end(f"group: {result.name}")
@@ -203,6 +211,8 @@ class Relay:
                 stream.finish()
                 while stream.unsent_bytes:
                     yield stream.drained
+                if not self.over:
+                    self._around.half_open[self.number] = self
                 self._end_way()
                 return
             stream.write(data)
@@ -220,13 +230,20 @@ class Relay:
     def _on_broken(self, reason: str) -> None:
         self.end(f"client: {reason}")
 
+    def forget_if_silent(self) -> None:
+        """Of one that is half-open; called from time to time. The client is heard, or has one more chance."""
+        if self._is_silent:
+            self.end(ABANDONED)
+        self._is_silent = True
+
     def end(self, reason: str) -> None:
         """Close both sides, once. The client is told if something was lost, or may have been."""
         if self.over:
             return
         self.over = reason
         if self.stream is not None:
-            self.stream.close(reset=reason not in _ORDERLY or self.stream.unsent_bytes > 0)
+            orderly = reason == CLOSED or (reason == STOPPED and self.stream.finished)
+            self.stream.close(reset=not orderly)
         if self._fd:
             self._around.shell.begin(_close(self._fd))
         self._around.counts.ends[reason] += 1

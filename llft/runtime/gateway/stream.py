@@ -80,6 +80,11 @@ class Stream:
     def unsent_bytes(self) -> int:
         return len(self._unsent)
 
+    @property
+    def finished(self) -> bool:
+        """All that there was to send has left, and the end with it."""
+        return self._finishing and not self._unsent
+
     def local_address(self) -> Address:
         return address_of(self._socket.getsockname())
 
