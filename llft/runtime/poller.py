@@ -63,6 +63,7 @@ class Poller:
 
 def raise_fd(fd: int) -> int:
     """Move a descriptor of ours to a high number, closed on exec."""
-    high = originals.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
-    originals.close(fd)
-    return high
+    try:
+        return originals.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
+    finally:
+        originals.close(fd)

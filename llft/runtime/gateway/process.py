@@ -75,7 +75,6 @@ class GatewayProcess:
         _raise_descriptor_limit(self.say)
         gateway = self.gateway
         self._publish()
-        self._serve_control(0)
         self._flush()
         self.say(f"is group {self.group_id}, before group {self._specification['group']}")
         try:
@@ -97,8 +96,8 @@ class GatewayProcess:
 
     def _close(self) -> None:
         self._withdraw()
-        self._control.close()
         self.gateway.close()
+        self._control.close()
         self.transport.close()
         try:
             self._journal.close()
@@ -107,6 +106,7 @@ class GatewayProcess:
 
     def _flush(self) -> None:
         self._journal.flush()
+        self._serve_control(0)  # who does not take an answer, or could not be accepted, is tried again
         self.gateway.loop.alarm(FLUSH_INTERVAL_NS, self._flush)
 
     # -- gateway.id --------------------------------------------------------------------------

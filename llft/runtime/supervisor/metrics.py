@@ -106,7 +106,7 @@ class MetricsServer:
             return  # nobody, or one who has gone again
         client.setblocking(False)
         if len(self._clients) >= CLIENT_LIMIT:
-            _, (oldest, _) = self._clients.popitem()
+            oldest, _ = self._clients.pop(next(iter(self._clients)))
             oldest.close()
         self._clients[client.fileno()] = (client, bytearray())
 
