@@ -29,7 +29,8 @@ def group_lines(group: Mapping[str, Any]) -> list[str]:
     lines += [_member_line(member) for member in group["members"]]
     for gateway in group["gateways"]:
         state = "down" if gateway["pid"] is None else f"pid {gateway['pid']}"
-        lines.append(f"  {gateway['name']}: {state}, life {gateway['lives']}{_silence(gateway)}")
+        about = _silence(gateway) + _last_end(gateway)
+        lines.append(f"  {gateway['name']}: {state}, life {gateway['lives']}{about}")
     return lines
 
 
@@ -41,11 +42,16 @@ def _member_line(member: Mapping[str, Any]) -> str:
     uptime_s = member.get("uptime_s")
     up = "-" if uptime_s is None else f"{uptime_s:.1f}s"
     names = ("replica", "pid", "role", "view", "rank", "precedence", "lag", "performed", "lives")
-    return _ROW.format(*(shown(name) for name in names), up) + _silence(member)
+    return _ROW.format(*(shown(name) for name in names), up) + _silence(member) + _last_end(member)
 
 
 def _silence(process: Mapping[str, Any]) -> str:
     return f"  silent for {process['silent_s']:.0f} s" if process.get("silent_s") else ""
+
+
+def _last_end(process: Mapping[str, Any]) -> str:
+    """Why there is another life."""
+    return f"  the last one {process['last_end']}" if process.get("last_end") else ""
 
 
 class EventLines:

@@ -188,7 +188,9 @@ def test_a_stopped_replica_is_ended_too(start: Start) -> None:
     assert not any(map(alive, pids_of(group)))
 
 
-def test_a_killed_primary_is_replaced_and_started_again(start: Start) -> None:
+def test_a_killed_primary_is_replaced_and_started_again(
+    start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = start("serve")
     before = run.until(all_members(3))
     assert main(["kill", "--primary"]) == 0
@@ -198,6 +200,10 @@ def test_a_killed_primary_is_replaced_and_started_again(start: Start) -> None:
     assert primary is not None
     assert (former["replica"], former["pid"]) != (primary["replica"], primary["pid"])
     assert "replica 1 (primary) was killed by SIGKILL" in run.text()
+    ends = {member["replica"]: member["last_end"] for member in after["members"]}
+    assert ends == {1: "was killed by SIGKILL", 2: "", 3: ""}
+    assert main(["status"]) == 0
+    assert "the last one was killed by SIGKILL" in capsys.readouterr().out
     specification = survey(run.directory)["members"][0]
     assert specification["role"] == "backup"
 

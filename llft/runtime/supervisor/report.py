@@ -71,5 +71,6 @@ def _place(slot: Slot, now_s: float) -> dict[str, Any]:
         "pid": slot.pid,
         "lives": slot.lives,
         "silent_s": round(silent_s, 3) if slot.process is not None and silent_s > SILENT_AFTER_S else 0,
+        "last_end": slot.last_end,
         "log": str(slot.log),
     }

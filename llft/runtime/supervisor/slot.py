@@ -28,6 +28,7 @@ USELESS_STATUS = 78
 TAIL_LINES = 15
 MEMBER_ROLES = ("primary", "backup", "proposing", "recovering")
 _TAIL_BYTES = 8192
+_MEANINGS = {70: " (a failure of its own: see its log)", USELESS_STATUS: " (it cannot run so: see its log)"}
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -76,6 +77,8 @@ class Slot:
     pressed: bool = False
     status: Answer | None = None
     """What the present process last said of itself; None: nothing yet."""
+    last_end: str = ""
+    """How the process before the present one ended; empty: there was none."""
     status_at_s: float = 0.0
     inquiry: Inquiry | None = None
     next_inquiry_s: float = 0.0
@@ -118,6 +121,7 @@ class Slot:
         if self.process is None or self.process.poll() is None:
             return None
         status: int = self.process.returncode
+        self.last_end = how_ended(status)
         os.close(self.pidfd)
         self.process, self.pidfd = None, -1
         self.status, self.status_at_s = None, 0.0
@@ -149,7 +153,8 @@ class Slot:
 def how_ended(status: int) -> str:
     """What an exit status means."""
     if status >= 0:
-        return f"ended with status {status}"
+        meaning = _MEANINGS.get(status, "")
+        return f"ended with status {status}{meaning}"
     try:
         return f"was killed by {signal.Signals(-status).name}"
     except ValueError:
