@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from llft.config import ThreadMode
+from llft.core.determinizer import counts
 from llft.core.determinizer.determinizer import Determinizer
 from llft.core.determinizer.operations import (
     Accept,
     Claim,
+    Close,
     Connect,
     Operation,
     ReadClock,
@@ -216,3 +220,32 @@ def test_what_remains_of_a_sleep_travels_with_a_checkpoint() -> None:
     joiner.restore(determinizer.snapshot(), 7_000)
     joiner.go_live(7_100)
     assert joiner.next_deadline() == 7_300
+
+
+def test_counts_of_closed_descriptors_are_forgotten_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that lives long: many clients, each polled in vain once, and one that stays."""
+    monkeypatch.setattr(counts, "COUNTS_MANY", 16)
+    primary, connections, log = build(live=True, incoming=200)
+    connections.visible = 200
+    backup, _, _ = build(live=False, incoming=200)
+    for determinizer in (primary, backup):
+        determinizer.drain()
+    for number in range(1, 101):
+        calls: list[Operation] = [
+            Accept(),
+            Receive(number, 10, blocking=False),
+            Receive(1, 1, blocking=False),
+        ]
+        calls += [Close(number), Receive(number, 10, blocking=False)] if number > 1 else []
+        for call in calls:
+            start = len(log)
+            results = []
+            for determinizer in (primary, backup):
+                determinizer.invoke(1, call, 0)
+                for entry in log[start:] if determinizer is backup else ():
+                    determinizer.follow(entry)
+                results.append(determinizer.drain())
+            assert results[0] == results[1]
+            assert json.loads(primary.snapshot())["d"] == json.loads(backup.snapshot())["d"]
+    assert b'{"t":[%d,1]}' % SOCKET in primary.snapshot(), "who stays is counted on"
+    assert primary.snapshot().count(b'{"t":[%d,' % SOCKET) < 40

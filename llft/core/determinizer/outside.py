@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from llft.core.determinizer.clock import GroupClock, LocalClock
+from llft.core.determinizer.counts import note_count
 from llft.core.determinizer.deadlines import Deadlines
 from llft.core.determinizer.descriptors import Descriptors
 from llft.core.determinizer.operation_ids import RANDOM, obtaining_id, select_id
@@ -85,7 +86,7 @@ class Outside:
         self.now_ns = 0
         self.recorded_count = 0
         self.counts: dict[OperationId, int] = {}
-        """N: how many counted entries each operation identifier has had."""
+        """N of each operation identifier (`counts`)."""
         self.deadlines = Deadlines()
         self.opened: dict[ThreadId, int] = {}
         """Connects whose CONNECT message is not sent yet, by the fd they got."""
@@ -113,7 +114,7 @@ class Outside:
         """Lines 23-28 for the kinds that carry N."""
         operation_id = (kind, identifier)
         count = self.counts.get(operation_id, 0) + 1
-        self.counts[operation_id] = count
+        note_count(self.counts, operation_id, count, self.connections)
         self.record((kind, self.pick, thread, identifier, count, data))
 
     def set_deadline(self, thread: ThreadId, duration_ns: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+from llft.core.determinizer.counts import note_count
 from llft.core.determinizer.operation_ids import operation_id
 from llft.core.determinizer.operations import (
     WOULD_BLOCK,
@@ -93,7 +94,7 @@ class Reproduction:
     def _count(self, thread: ThreadId, operation: Operation, entry: Entry, count: int) -> None:
         if entry[4] != count:
             raise diverged(thread, operation, entry, count)
-        self._outside.counts[operation_id_of(entry)] = count
+        note_count(self._outside.counts, operation_id_of(entry), count, self._connections)
 
     def reproduce(self, thread: ThreadId, operation: Operation, entry: Entry) -> Reproduced:
         self.check(thread, operation, entry)

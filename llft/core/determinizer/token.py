@@ -30,6 +30,7 @@ from collections import deque
 from typing import Any
 
 from llft.core.determinizer.engine import MAIN_THREAD, unsupported
+from llft.core.determinizer.operation_ids import parking_id
 from llft.core.determinizer.operations import (
     Obtain,
     Operation,
@@ -80,6 +81,7 @@ class TokenEngine(TokenThreads):
     def thread_ended(self, thread: ThreadId) -> None:
         if thread != self.scheduler.running or self._pending is not None:
             raise _without_token(thread, None)
+        self.outside.counts.pop(parking_id(thread), None)  # under the token only the thread itself counted
         self.scheduler.stop()
         self.waiters.forget(thread)
         self._settle()
