@@ -43,6 +43,7 @@ class ApplicationThread:
         "result",
         "spawned_count",
         "told_ns",
+        "waits",
     )
 
     def __init__(self, number: ThreadId, function: Callable[[], None] | None) -> None:
@@ -58,6 +59,8 @@ class ApplicationThread:
         self.out_since_ns = 0
         self.told_ns = 0
         """Since when it was out when people were told that it is out for long."""
+        self.waits = False
+        """Its last call was made, and its result comes through the gate."""
 
     def wait(self) -> None:
         """Until another thread gives a result. Not for one that was given by the waiting thread itself."""

@@ -11,13 +11,17 @@ Invariants (all under `lock`):
 1. At most one thread is the pump. While one is, nobody of the program is out, unless it has just been
 resumed.
 2. Effects are performed in order before the lock is released.
-3. An exception out of the core, of an effect or of the network ends the process: a replica that does not
+3. The core needs room on the stack. A thread that has used up much of its own (a program near its recursion
+   limit) has its call made by another one: a RecursionError in the midst of a step would end every primary
+   in turn. What `call` itself does needs no frame of Python's: it is made whole, or not at all.
+4. An exception out of the core, of an effect or of the network ends the process: a replica that does not
    know its state is better dead than wrong. Its journal and a traceback remain.
 """
 
 from __future__ import annotations
 
 import traceback
+from _thread import LockType
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
@@ -30,7 +34,7 @@ from llft.errors import PeerError
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import MS
 from llft.journal.record import Record
-from llft.runtime import own_log
+from llft.runtime import own_log, stack_room
 from llft.runtime.application import ENDED, Application, ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.checkpoint import Checkpoint, pack, unpack
@@ -40,6 +44,8 @@ from llft.runtime.poller import Poller
 
 POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
+FRAMES_NEEDED = 200
+"""By a step of the core and what follows from it; several times as many as were ever seen."""
 
 
 class Network(Protocol):
@@ -104,6 +110,23 @@ class Driver:
 
     def call(self, operation: Operation) -> Result:
         thread: ApplicationThread = self._local.thread
+        if self._local.room.value > FRAMES_NEEDED:
+            self._make_call(thread, operation, thread.ident)
+        else:
+            done = originals.allocate_lock()
+            done.acquire()
+            try:
+                originals.start_new_thread(self._make_call_for, (thread, operation, done))
+            except RuntimeError:
+                self._die("on a call, for which no thread could be started")
+            done.acquire()
+        if thread.waits:
+            thread.gate.acquire()
+        thread.given = False
+        return thread.result
+
+    def _make_call(self, thread: ApplicationThread, operation: Operation, home: int) -> None:
+        """`home` is the native thread in which the program's thread is."""
         with self.lock:
             if self._is_for_core(thread, OPERATION_KINDS[type(operation)]):
                 self._step(events.OperationInvoked(thread.number, operation))
@@ -112,10 +135,15 @@ class Driver:
                     self.poller.wake()  # it may be waiting for a deadline later than this call's
                 elif self._may_pump():
                     self._pump(thread)
-            waits = not thread.given
-        if waits:
-            thread.wait()
-        return thread.take()
+            thread.ident, thread.waits = home, not thread.given
+
+    def _make_call_for(self, thread: ApplicationThread, operation: Operation, done: LockType) -> None:
+        """On an empty stack, on behalf of a thread that waits meanwhile (invariant 3)."""
+        home, thread.ident = thread.ident, originals.get_ident()
+        try:
+            self._make_call(thread, operation, home)
+        finally:
+            done.release()
 
     def spawn(self, function: Callable[[], None]) -> int:
         key = self.application.spawn_key(self._local.thread, function)
@@ -149,6 +177,7 @@ class Driver:
     def _enter(self, thread: ApplicationThread) -> None:
         thread.ident = originals.get_ident()
         self._local.thread = thread
+        self._local.room = stack_room.of_this_thread()
 
     def _ended(self, thread: ApplicationThread) -> None:
         with self.lock:
@@ -163,7 +192,7 @@ class Driver:
         would be left that performs nothing."""
         try:
             return self.application.called(thread, kind)
-        except Exception as error:  # noqa: BLE001 (invariant 3)
+        except Exception as error:  # noqa: BLE001 (invariant 4)
             self._die(f"the program's past could not be repeated: {error}")
 
     def _may_pump(self) -> bool:
@@ -190,7 +219,7 @@ class Driver:
                 finally:
                     self.lock.acquire()
                 self.work()
-        except Exception:  # noqa: BLE001 (invariant 3: the program would take it for its own)
+        except Exception:  # noqa: BLE001 (invariant 4: the program would take it for its own)
             self._die("while its program waited")
         finally:
             self.application.pump = None
@@ -226,7 +255,7 @@ class Driver:
             if self._written:
                 self._written = False
                 self.world.flush()
-        except Exception:  # noqa: BLE001 (invariant 3)
+        except Exception:  # noqa: BLE001 (invariant 4)
             self._die(f"on {type(event).__name__}")
 
     def _die(self, reason: str) -> NoReturn:
@@ -259,7 +288,7 @@ class Driver:
                     self.application.begin_replay(data, checkpoint.out, checkpoint.again)
                 except PeerError:
                     raise  # the bytes are not a log: they are fetched again
-                except Exception as error:  # noqa: BLE001 (invariant 3)
+                except Exception as error:  # noqa: BLE001 (invariant 4)
                     self._die(f"the program's past could not be repeated: {error}")
 
         self.application.begin_restoring()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import threading
@@ -14,9 +15,10 @@ import pytest
 
 from llft.config import ThreadMode
 from llft.core import events
-from llft.core.determinizer.operations import Sleep
+from llft.core.determinizer.operations import Operation, RandomBytes, ReadClock, Sleep, Yield
 from llft.identifiers import BirthId
 from llft.instant import MS
+from llft.runtime import stack_room
 from llft.runtime.application import ApplicationThread
 from llft.runtime.driver import Driver
 from llft.runtime.pacemaker import Pacemaker
@@ -195,3 +197,39 @@ def test_a_signal_that_comes_while_wishes_are_granted_is_not_lost() -> None:
     process.wishes = Wishes([events.SwitchRequested()])
     process.work(0)
     assert granted == [events.SwitchRequested(), events.LeaveRequested()]
+
+
+def test_a_program_at_its_recursion_limit_may_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every depth: a call is made whole, or the program gets its RecursionError and nothing was done."""
+    driver = make_driver(ThreadMode.TOKEN)
+    monkeypatch.setattr(driver.world, "died", died)
+    outcomes: list[object] = []
+
+    def descend(operation: Operation) -> None:
+        try:
+            descend(operation)
+        except RecursionError:
+            outcomes.append(driver.call(operation))
+
+    def program() -> None:
+        for operation in (ReadClock(1), Sleep(MS), RandomBytes(3), Yield()):
+            with contextlib.suppress(RecursionError):
+                descend(operation)
+            outcomes.append(driver.call(ReadClock(1)))
+
+    run_alone(driver, program)
+    assert len(outcomes) == 8, outcomes
+    assert [type(outcome) for outcome in outcomes[:6]] == [int, int, type(None), int, bytes, int]
+    assert driver.application.log.length
+
+
+def test_room_on_the_stack_is_known() -> None:
+    rooms = (stack_room.of_this_thread(), stack_room._Counted())
+    assert stack_room._OFFSET >= 0, "counting the frames takes longer than it may"
+    for room in rooms:
+
+        def deeper(levels: int, room: stack_room.Room = room) -> int:
+            return room.value if levels == 0 else deeper(levels - 1)
+
+        assert room.value - deeper(50) >= 51
+        assert 0 < deeper(50) < sys.getrecursionlimit()
