@@ -54,7 +54,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     program = Program(specification["program"], temporary=specification["temporary"])
     process.start()
-    process.driver.run_main(lambda: process.program_ended(program.run(process)))
+    process.driver.run_main(lambda: process.ended(program.run(process)))
 
 
 def start_anew(environment: dict[str, str]) -> NoReturn:
@@ -109,7 +109,7 @@ class Program:
             else:
                 self._execute_script(module)
         finally:
-            _join_threads()
+            _end()
 
     def _execute_script(self, module: types.ModuleType) -> None:
         from llft.interpose.ticking import compiled
@@ -148,15 +148,20 @@ def _look_for_packages() -> None:
     site.main()
 
 
-def _join_threads() -> None:
-    """What the interpreter does at its end: wait for the threads that are not daemons, run the exit
-    functions."""
+def _end() -> None:
+    """What the interpreter does at its end, and the system after it: wait for the threads that are not
+    daemons, run the exit functions, close the connections."""
     import atexit
 
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        threading._shutdown()
-    atexit._run_exitfuncs()
+    from llft.interpose.ending import close_connections
+
+    try:
+        threading = sys.modules.get("threading")
+        if threading is not None:
+            threading._shutdown()
+        atexit._run_exitfuncs()
+    finally:
+        close_connections()
 
 
 def _status_of(end: SystemExit) -> int:

@@ -23,6 +23,7 @@ from llft.interpose import (
     buffering,
     clocks,
     collecting,
+    ending,
     files,
     hashing,
     identity,
@@ -81,6 +82,7 @@ _AREAS = (
     collecting,
     signals,
     files,
+    ending,
 )
 
 

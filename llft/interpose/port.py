@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from llft.core.determinizer.operations import Operation, Result
 
@@ -22,6 +22,9 @@ class Port(Protocol):
         """The program listens (told to the gateway); idempotent."""
 
     def not_listening(self, host: str, port: int) -> None: ...
+
+    def ended(self, status: int) -> NoReturn:
+        """The program ends, with this exit status: the process does, when what it said last is delivered."""
 
     def group_of(self, host: str, port: int) -> int:
         """Group id that serves this address by configuration, alike at all replicas; 0: none."""

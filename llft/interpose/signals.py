@@ -18,6 +18,7 @@ from typing import Any
 from llft.core.determinizer.operations import Sleep, Unpark
 from llft.interpose import identity, passage
 from llft.interpose.descriptors import system_error, table
+from llft.interpose.ending import exit_now
 from llft.interpose.locks import expect_signals
 from llft.interpose.pipes import write
 from llft.interpose.refusing import RefusedError
@@ -26,7 +27,6 @@ _signal: Any = importlib.import_module("_signal")
 _DEFAULT, _IGNORE = int(_signal.SIG_DFL), int(_signal.SIG_IGN)
 _HARMLESS = (_signal.SIGCHLD, _signal.SIGCONT, _signal.SIGURG, _signal.SIGWINCH)
 _native_kill, _native_killpg = posix.kill, posix.killpg
-_native_exit = posix._exit
 
 _handlers: dict[int, Any] = {int(_signal.SIGINT): _signal.default_int_handler, int(_signal.SIGPIPE): _IGNORE}
 _wakeup_number = -1
@@ -83,7 +83,7 @@ def _send(number: int) -> None:
         return
     if handler == _DEFAULT:
         if number not in _HARMLESS:
-            _native_exit(128 + number)
+            exit_now(128 + number)
         return
     expect_signals()
     passage.interrupt_main(lambda: _handle(number, handler))

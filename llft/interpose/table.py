@@ -111,7 +111,8 @@ ROWS: dict[str, _Rows] = {
             "_path_splitroot _path_splitroot_ex _path_isdir _path_isfile _path_islink _path_exists",
         ),
         ("passed", _PURE, "_path_lexists _inputhook _is_inputhook_installed _path_isdevdrive"),
-        ("passed", "all replicas end alike", "_exit abort"),
+        ("virtual", "its connections are closed, and what it said last is delivered", "_exit"),
+        ("passed", "all replicas end alike", "abort"),
         (
             "passed",
             _FILES,

@@ -193,11 +193,12 @@ class ReplicaProcess:
         self.poller.wake()
         self.pacemaker.wake()
 
-    def program_ended(self, status: int) -> NoReturn:
-        """The program returned. It does so at all replicas, at the same point of its history.
+    def ended(self, status: int) -> NoReturn:
+        """The program returned, or ended itself. It does so at all replicas, at the same point of its
+        history.
 
-        Its main thread still has the token: none of its daemons goes on. What it said last is on its way; a
-        system would deliver that after the program's end, so this process stays until it is told."""
+        The thread that calls still has the token: no other one goes on. What it said last is on its way;
+        a system would deliver that after the program's end, so this process stays until it is told."""
         last_words.see_out(self.driver)
         with self.driver.lock:
             self.say(f"the program ended with status {status}")

@@ -20,10 +20,10 @@ PATIENCE_S = 60
 
 
 @contextmanager
-def running(home: Path, replicas: int, port: int) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def running(home: Path, replicas: int, port: int, how: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     told = home / "told"
     command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", "-n", str(replicas)]
-    command += ["--config", str(write_settings(home)), "--", "python", str(PROGRAM), str(port)]
+    command += ["--config", str(write_settings(home)), "--", "python", str(PROGRAM), str(port), how]
     with told.open("wb") as output:
         process = subprocess.Popen(
             command, env={**os.environ, "LLFT_HOME": str(home)}, stdout=output, stderr=output
@@ -36,10 +36,10 @@ def running(home: Path, replicas: int, port: int) -> Iterator[tuple[subprocess.P
         process.wait(PATIENCE_S)
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
-def test_the_last_reply_of_a_program_arrives(replicas: int) -> None:
+@pytest.mark.parametrize(("replicas", "how"), [(1, "exit"), (3, "exit"), (3, "_exit")])
+def test_the_last_reply_of_a_program_arrives(replicas: int, how: str) -> None:
     port = free_port()
-    with short_directory() as home, running(home, replicas, port) as (process, told):
+    with short_directory() as home, running(home, replicas, port, how) as (process, told):
 
         def is_complete() -> bool:
             text = told.read_text()
@@ -51,4 +51,5 @@ def test_the_last_reply_of_a_program_arrives(replicas: int) -> None:
             assert client.recv(100) == b"hello"
             client.sendall(b"quit")
             assert client.recv(100) == b"bye"
+            assert client.recv(100) == b"", "the end of the program is the end of its streams"
         assert process.wait(PATIENCE_S) == 0, told.read_text()

@@ -307,6 +307,9 @@ class World:
     def not_listening(self, host: str, port: int) -> None:
         pass
 
+    def ended(self, status: int) -> NoReturn:
+        self.end(f"ended with {status}")
+
     def group_of(self, host: str, port: int) -> int:
         return {ECHO_ADDRESS: ECHO_GROUP, DEAD_ADDRESS: DEAD_GROUP}.get((host, port), 0)
 
@@ -322,10 +325,7 @@ class World:
         path = f"{self.file}.{'live' if self.live else 'replay'}"
         with open(path, "wb") as file:
             pickle.dump(result, file)
-        leave(0)
-
-
-leave = os._exit
+        originals.exit_now(0)
 
 
 def fail(text: str) -> NoReturn:
@@ -335,7 +335,7 @@ def fail(text: str) -> NoReturn:
     traceback.print_stack()
     sys.stdout.flush()
     sys.stderr.flush()
-    leave(3)
+    originals.exit_now(3)
 
 
 def execute(words: list[str]) -> None:

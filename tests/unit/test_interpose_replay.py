@@ -102,6 +102,15 @@ def test_threads_signals_and_connections(tmp_path: Path) -> None:
         assert expected in text
 
 
+def test_interval_timers_ring_alike_and_os_exit_ends_alike(tmp_path: Path) -> None:
+    words = ["wait\n", "once\n", "say\n", "again\n", "wait\n", "end\n"]
+    _, live = run_twice(tmp_path, "ticking.py", [words])
+    told = dict(line.split() for line in answers(live).splitlines())
+    assert int(told["say"]) == int(told["once"]) < int(told["end"])
+    assert live["reason"] == "ended with 0"
+    assert [kind for written in live["output"].values() for kind, _ in written][-1] == "close"
+
+
 def test_traps(tmp_path: Path) -> None:
     text, _ = run_twice(tmp_path, "traps.py", [])
     assert text.endswith("all right\n")

@@ -1,5 +1,6 @@
 """An echo server for one client that ends when it is told to, right after its last reply."""
 
+import os
 import socket
 import sys
 import threading
@@ -18,5 +19,5 @@ while True:
     data = connection.recv(100)
     if data == b"quit":
         connection.sendall(b"bye")
-        sys.exit(0)
+        (os._exit if sys.argv[2] == "_exit" else sys.exit)(0)
     connection.sendall(data)
