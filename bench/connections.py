@@ -30,11 +30,12 @@ from llft.core import effects, events
 from llft.core.determinizer.operations import Accept, Connect, Park, Receive, Select, Send, Spawn
 from llft.core.replica import Replica
 from llft.identifiers import BirthId
-from llft.instant import US
+from llft.instant import MS, SECOND, US
 
 GATEWAY, SERVER = 1, 2
 REQUEST = b"r" * 64
 ROUND_TRIP_NS = 200 * US
+SETTLING_NS = 3 * SECOND
 
 Steps = Generator[Any, Any, None]
 
@@ -110,8 +111,8 @@ class World:
         self.processes.append(Process(self, gateway, 3, self._clients))
         self.processes[2].step(events.Started(alone=True))
         self._until(lambda: self.connected == idle_count + 1)
-        for _ in range(2000):  # what was started is over: acks, watermarks
-            self.turn()
+        for _ in range(SETTLING_NS // MS):  # acks, watermarks; KeepAlives become rare
+            self.turn(MS)
 
     # -- the network and time ----------------------------------------------------------------
 
@@ -125,8 +126,8 @@ class World:
             if process.core.standing.birth_id == effect.birth_id:
                 self.queue.append((process, effect.data))
 
-    def turn(self) -> None:
-        self.now_ns += ROUND_TRIP_NS // 4
+    def turn(self, step_ns: int = ROUND_TRIP_NS // 4) -> None:
+        self.now_ns += step_ns
         for process in self.processes:
             if process.core.next_deadline() <= self.now_ns:
                 process.step(events.DeadlinePassed())

@@ -68,6 +68,7 @@ class Inbox:
 
     def _after_lane(self, connection: Connection) -> None:
         self.messaging.indexes.touched.note(connection.fd)
+        self.messaging.keep_alives.disturb(connection, self.replica.now_ns)
         self.messaging.indexes.due.arm(connection, connection.ack_due_ns)
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, connection.ack_due_ns)
         if connection.closed_here:
@@ -164,12 +165,15 @@ class Inbox:
             connection = self.messaging.on_application_message(message, data)
             if connection is not None:
                 self.messaging.indexes.touched.note(connection.fd)
+                self.messaging.keep_alives.disturb(connection, self.replica.now_ns)
                 if connection.closed_here:
                     self._drop_late(connection)
             return
         connection = self.messaging.find(header)
         if connection is not None:
             self.messaging.indexes.touched.note(connection.fd)
+            if header.message_type != MessageType.KEEP_ALIVE:
+                self.messaging.keep_alives.disturb(connection, self.replica.now_ns)
         if header.message_type == MessageType.NEW_PRIMARY_VIEW:
             body: Any = decode_body(MessageType.NEW_PRIMARY_VIEW, message.payload)
             self.replica.view_change.on_new_primary_view(connection, header, body)

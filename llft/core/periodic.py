@@ -80,11 +80,12 @@ class PeriodicProcessing:
         return held.watermark >= connection.over_at
 
     def _keep_alive(self, connection: Connection, now_ns: int) -> None:
-        """Lines 54-55."""
+        """Lines 54-55, and how soon again (D-44)."""
         interval_ns = self.timeouts.keep_alive_interval_ns
         if connection.settled and not self.messaging.silent:
             self.messaging.held_for(connection.remote_group_id).reflect_again()
             self.messaging.send_control(connection, MessageType.KEEP_ALIVE)
+            interval_ns = self.messaging.keep_alives.next_interval(connection)
         connection.keep_alive_ns = now_ns + interval_ns
 
     def _check_embryo(self, connection: Connection, now_ns: int) -> None:

@@ -26,7 +26,6 @@ CONNECT = 1
 HALF_CLOSE = 2
 """Of MessageFlag, as plain integers for the hot lane."""
 
-
 _PLACEHOLDERS_MAX = 512
 _new_tuple = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
@@ -38,6 +37,7 @@ class Connection:
         "acked",
         "acked_in_view",
         "birth_order_end",
+        "calm_count",
         "closed_here",
         "collected_digest",
         "connection_id",
@@ -100,8 +100,7 @@ class Connection:
             connection_id.server_group_id if role == Role.CLIENT else connection_id.client_group_id
         )
         self.fd = 0
-        self.number = 0
-        """In the order in which the table got to know its connections."""
+        self.number = 0  # in the order in which the table got to know its connections
         self._init_sending(view)
         self._init_receiving()
         self._init_life()
@@ -173,8 +172,9 @@ class Connection:
         self.nacked_ns = NEVER
         self.keep_alive_ns = NEVER
         self.heard_ns = 0
+        self.calm_count = 0
+        """KeepAlives since anything happened (D-44)."""
         self.due_ns = NEVER
-        """When `Due` has it looked at."""
 
     # -- sending ---------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from llft.core.messaging.connection_table import ConnectionTable
 from llft.core.messaging.flow_control import IntraGroupFlowControl, may_receive
 from llft.core.messaging.headers import fragment_key, header_of, names_base, reset_of
 from llft.core.messaging.indexes import Indexes
+from llft.core.messaging.keep_alives import KeepAlives
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.lane import Lane, ReferenceLane
 from llft.core.messaging.reflection import HeldOrder
@@ -48,6 +49,7 @@ class Messaging:
         self.lane: Lane = ReferenceLane(standing)
         self.table = ConnectionTable(config.group_id)
         self.indexes = Indexes(self.table)
+        self.keep_alives = KeepAlives(config.timeouts, self.arm)
         self.watermarks = Watermarks()
         self.flow = IntraGroupFlowControl(config.limits.order_lag_bytes)
         self.pending_accept: list[ConnectionId] = []
@@ -64,9 +66,7 @@ class Messaging:
         self.on_lost_messages: Callable[[Connection], None] = lambda connection: None
         """Told when a view of the remote group has not got what a branch of it, pruned since, had."""
         self.soonest_ns = NEVER
-        self.dropped = 0
-        self.peak_sent_count = 0
-        self.peak_order_bytes = 0
+        self.dropped = self.peak_sent_count = self.peak_order_bytes = 0
         limits = config.limits
         carried = limits.order_carried_bytes + limits.order_carried_bytes // 2
         self.fragment_room = max(limits.datagram_bytes - _HEADER_BYTES - carried, 64)
@@ -161,7 +161,7 @@ class Messaging:
         else:
             self.transmit_fragments(connection, message, ())
         connection.ack_due_ns = NEVER
-        connection.keep_alive_ns = now_ns + self.config.timeouts.keep_alive_interval_ns
+        self.keep_alives.on_transmit(connection, now_ns)
         if connection.retransmit_ns == NEVER:
             self.arm(connection, "retransmit_ns", now_ns + self.config.timeouts.retransmit_interval_ns)
 
@@ -238,8 +238,7 @@ class Messaging:
 
     def send_reset(self, header: Header) -> None:
         """Answer a message on a connection that does not exist here (any more)."""
-        answer = Message(reset_of(self, header))
-        self.outbox.multicast(header.source_group_id, encode(answer))
+        self.outbox.multicast(header.source_group_id, encode(Message(reset_of(self, header))))
 
     # -- receiving (lines 18-33) -----------------------------------------------------------
 
@@ -451,4 +450,5 @@ class Messaging:
         for connection in self.indexes.marked:
             timestamp = connection.collect_delivered(watermark)
             if timestamp:
+                self.keep_alives.disturb(connection, self.outbox.now_ns)
                 self.outbox.record(Collected, connection.connection_id, "delivered", timestamp)
