@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PULSE := $(VENV)/.pulse
+NATIVE := $(VENV)/.native
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
@@ -19,7 +19,7 @@ help:
 	@echo 'make setup   the virtual environment in $(VENV) (the others do this by themselves)'
 	@echo 'make clean   remove what the others made'
 
-setup: $(STAMP) $(PULSE) redis
+setup: $(STAMP) $(NATIVE) redis
 
 # The stamp makes every later run free; a changed pyproject.toml makes it stale.
 $(STAMP): pyproject.toml
@@ -28,8 +28,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-# The native pulse, if there is a C compiler; without one it says what is lost, and all else works.
-$(PULSE): $(STAMP) llft/runtime/native/pulse.c llft/runtime/native/build.py
+# The native parts, if there is a C compiler; without one it says what is lost, and all else works.
+$(NATIVE): $(STAMP) $(wildcard llft/runtime/native/*.c) llft/runtime/native/build.py
 	$(BIN)/python -m llft.runtime.native.build
 	@touch $@
 
@@ -39,7 +39,7 @@ redis:
 		DEBIAN_FRONTEND=noninteractive apt-get install --quiet --yes redis-server; } || \
 		echo 'no redis-server, so one test is left out; as root: apt-get install redis-server'
 
-demo: $(STAMP) $(PULSE)
+demo: $(STAMP) $(NATIVE)
 	@$(BIN)/llft demo
 
 lint: setup

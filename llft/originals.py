@@ -35,6 +35,7 @@ poll = select.poll
 
 getpid = posix.getpid
 urandom = posix.urandom
+pipe = posix.pipe
 read = posix.read
 write = posix.write
 close = posix.close

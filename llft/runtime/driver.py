@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import traceback
 from _thread import LockType
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
@@ -89,6 +90,8 @@ class Driver:
         self._local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
         self._written = False
+        self._arrived: deque[bytes] = deque()
+        """Datagrams that were received and not looked at yet."""
         self._performers: dict[type, Callable[[Any], None]] = {
             effects.Multicast: lambda effect: network.multicast(effect.group_id, effect.data),
             effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
@@ -200,9 +203,11 @@ class Driver:
         mode no thread knows that the others wait. There the pacemaker does."""
         return self.token and self.core.live and self.application.out_count == 0
 
-    def program_will_serve(self) -> bool:
-        """A thread of the program is out, and will be the pump when it waits."""
-        return self.token and self.core.live and self.application.out_count > 0
+    def nobody_serves(self) -> bool:
+        """No thread of the program is the pump, nor one out that will be when it waits."""
+        if self.application.pump is not None:
+            return False
+        return not (self.token and self.core.live and self.application.out_count > 0)
 
     # -- the network ---------------------------------------------------------------------------------
 
@@ -225,12 +230,21 @@ class Driver:
             self.application.pump = None
 
     def until_deadline(self) -> int:
+        if self._arrived:
+            return 0
         return max(0, min(self.core.next_deadline() - originals.monotonic_ns(), POLL_AT_MOST_NS))
 
     def work(self) -> None:
-        """Whatever has arrived, and whatever is due. Lock held."""
-        for data in self.network.receive():
-            self._step(events.MessageReceived(data))
+        """Whatever has arrived, and whatever is due. Lock held.
+
+        A thread of a primary's program that got something to do gets it at once: what else has arrived waits
+        for whoever serves the network next, which is that thread as a rule."""
+        arrived = self._arrived
+        arrived += self.network.receive()
+        while arrived:
+            self._step(events.MessageReceived(arrived.popleft()))
+            if self.token and self.core.live and self.application.out_count:
+                break
         now_ns = originals.monotonic_ns()
         for birth_id in self.network.work(now_ns):
             self._step(events.PeerDied(birth_id))

@@ -5,20 +5,25 @@ sockets, and the end of the stream at the peer is a *certificate*. Only the end 
 established, authenticated connection certifies. A connect that fails, a timeout, an unreachable host say
 nothing about the process; nor does an end after a farewell (`runtime.service_port`).
 
+On one host the kernel tells sooner, by the peer's lifeline (`runtime.native`); it is the same certificate.
+
 Each member connects to every peer that it hears and has no connection with. Two that connect to each other
 at once have two connections, which does no harm: each death is told once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from llft.errors import PeerError
 from llft.identifiers import BirthId, GroupId
 from llft.instant import MS, SECOND
 from llft.runtime.log_service import LogSource, Provide, fetch_log
+from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.service_connection import Phase
 from llft.runtime.service_port import MOST_CONNECTIONS, ServicePort
 from llft.runtime.settings import Settings
-from llft.runtime.transport import Transport, open_keys
+from llft.runtime.transport import Peer, Transport, open_keys
 
 __all__ = ["Liveness", "LogSource", "fetch_log"]
 
@@ -37,8 +42,12 @@ class Liveness:
         transport: Transport,
         *,
         provide: Provide = lambda start, end: None,
+        lifeline: Lifeline | None = None,
     ) -> None:
         """`provide(start, end)` gives a piece of the birth log, None if there is not so much of it."""
+        self._lifeline = lifeline
+        self._held: dict[BirthId, None] = {}
+        """Whose lifelines are watched."""
         self._keys = open_keys(settings)
         self._group_id = group_id
         self._transport = transport
@@ -54,12 +63,16 @@ class Liveness:
         self.port = self._service.number
 
     def filenos(self) -> tuple[int, ...]:
-        """One, that stays the same."""
-        return (self._service.fileno(),)
+        """They stay the same."""
+        service = self._service.fileno()
+        return (service,) if self._lifeline is None else (service, self._lifeline.fileno())
 
     def work(self, now_ns: int, *, ready: bool = True) -> None:
         """Whatever is ready, and whatever is due. Never blocks."""
         if ready:
+            if self._lifeline is not None:
+                for birth_id in self._lifeline.take_dead():
+                    self._certify(birth_id)
             self._service.work(now_ns)
         if now_ns >= self._housekeeping_ns:
             self._housekeeping_ns = now_ns + HOUSEKEEPING_NS
@@ -112,7 +125,17 @@ class Liveness:
                     self._service.end(connection, now_ns)
             elif connection.outgoing and connection.phase is not Phase.LEAVING:
                 busy[connection.birth_id] = None
+        self._watch_lifelines(peers)
         for birth_id, peer in peers.items():
             if birth_id not in busy and len(self._service.connections) < MOST_CONNECTIONS:
                 self._retry_ns[birth_id] = now_ns + RETRY_NS
                 self._service.connect(peer, now_ns)
+
+    def _watch_lifelines(self, peers: Mapping[BirthId, Peer]) -> None:
+        if self._lifeline is None:
+            return
+        for birth_id in [each for each in self._held if each not in peers]:
+            del self._held[birth_id]
+        for birth_id in peers:
+            if birth_id not in self._held and birth_id not in self._dead and self._lifeline.watch(birth_id):
+                self._held[birth_id] = None

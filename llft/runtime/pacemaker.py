@@ -27,7 +27,7 @@ from llft.runtime.driver import Driver
 from llft.runtime.stacks import stacks
 
 LAZY_S = 0.0005
-SWITCH_INTERVAL_S = 0.001
+SWITCH_INTERVAL_S = 0.0002
 DOZE_AT_LEAST_NS = LATE_NS = 5 * MS
 """While an application thread serves the network, the pacemaker only makes sure that it does."""
 HOUSEKEEPING_NS = 20 * MS
@@ -63,7 +63,7 @@ class Pacemaker:
     def _beat(self) -> None:
         driver = self.driver
         with driver.lock:
-            serve = driver.application.pump is None and not driver.program_will_serve()
+            serve = driver.nobody_serves()
             wait_ns = driver.until_deadline()
         if serve:
             arrived = driver.poller.poll(min(wait_ns, HOUSEKEEPING_NS * 5))
@@ -73,7 +73,8 @@ class Pacemaker:
             self._doze.acquire(True, max(wait_ns, DOZE_AT_LEAST_NS) / 1e9)
         now_ns = originals.monotonic_ns()
         with driver.lock:
-            if serve or now_ns >= driver.core.next_deadline() + LATE_NS:
+            # Meanwhile a thread of the program may serve, or have been given something to do.
+            if (serve and driver.nobody_serves()) or now_ns >= driver.core.next_deadline() + LATE_NS:
                 driver.work()
             if now_ns - self._housekept_ns > HOUSEKEEPING_NS:
                 self._housekept_ns = now_ns

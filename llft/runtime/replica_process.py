@@ -25,6 +25,7 @@ from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.liveness import Liveness
+from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.native.pulse import open_pulse
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
@@ -62,7 +63,15 @@ class ReplicaProcess:
         self._fingerprint = fingerprint.take(specification["program"], options)
         self.poller = Poller()
         self.transport: Transport = open_transport(settings, group_id, birth_id)
-        self.liveness = Liveness(settings, group_id, birth_id, self.transport, provide=self._provide)
+        self.lifeline = Lifeline(specification["run_directory"], birth_id)
+        self.liveness = Liveness(
+            settings,
+            group_id,
+            birth_id,
+            self.transport,
+            provide=self._provide,
+            lifeline=self.lifeline,
+        )
         self.transport.service_port = self.liveness.port
         config = settings.group_config(specification["group"], datagram_bytes=self.transport.payload_limit)
         self.config: GroupConfig = config
@@ -86,6 +95,10 @@ class ReplicaProcess:
         for warning in (*self.transport.warnings, self._without_pulse):
             if warning:
                 self.say(warning)
+        if self.lifeline.missing:
+            self.say(
+                f"no lifeline: {self.lifeline.missing}; its death will be noticed some milliseconds later"
+            )
         specification = self.specification
         former = specification.get("former")
         started = events.Started(
@@ -178,6 +191,7 @@ class ReplicaProcess:
 
     def _close(self) -> None:
         self.pulse.stop()
+        self.lifeline.close()
         try:
             self.journal.close()
         except OSError as error:

@@ -1,4 +1,4 @@
-"""How the native pulse is compiled, or not; and when it speaks."""
+"""How the native parts are compiled, or not; and when the pulse speaks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "native" / "pulse.c"
     path.parent.mkdir()
     path.write_text("int pulse_start(void) { return 0; }\n")
-    monkeypatch.setattr(build, "SOURCE", str(path))
+    monkeypatch.setattr(build, "SOURCES", (str(path),))
     return path
 
 
@@ -60,7 +60,7 @@ def test_without_a_compiler_there_is_a_reason(
     assert build.build({"PATH": str(source.parent)}) == ("", "there is no C compiler (cc)")
     monkeypatch.setattr(os, "environ", {"PATH": str(source.parent)})
     assert build.main() == 0
-    assert "no native pulse: there is no C compiler" in capsys.readouterr().out
+    assert "no native parts: there is no C compiler" in capsys.readouterr().out
 
 
 def test_a_compiler_that_fails_leaves_nothing(source: Path, environment: dict[str, str]) -> None:

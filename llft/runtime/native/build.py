@@ -1,7 +1,8 @@
-"""Compiles the pulse, once for each version of its source: `python -m llft.runtime.native.build`.
+"""Compiles the native parts into one library, once for each version of their sources:
+`python -m llft.runtime.native.build`.
 
 `make setup` does it; so does the first replica that finds nothing compiled. The library lies beside its
-source, or where that cannot be written in the user's cache directory. Its name has a digest of the source, so
+sources, or where that cannot be written in the user's cache directory. Its name has a digest of them, so
 that a library of another version is never loaded; it appears under that name when it is whole, so
 that several replicas may compile at once.
 
@@ -17,7 +18,8 @@ from hashlib import blake2b
 
 from llft import originals
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pulse.c")
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES = tuple(os.path.join(HERE, name) for name in ("pulse.c", "lifeline.c"))
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", "-pthread")
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_BOUND_S = 30.0
@@ -35,14 +37,16 @@ def library() -> str:
 
 
 def library_name() -> str:
-    with open(SOURCE, "rb") as file:
-        digest = blake2b(file.read() + " ".join(FLAGS).encode(), digest_size=6).hexdigest()
-    return f"pulse-{digest}-{os.uname().machine}.so"
+    digest = blake2b(" ".join(FLAGS).encode(), digest_size=6)
+    for source in SOURCES:
+        with open(source, "rb") as file:
+            digest.update(file.read())
+    return f"native-{digest.hexdigest()}-{os.uname().machine}.so"
 
 
 def directories(environment: Mapping[str, str]) -> Iterator[str]:
     """Where it may lie. What others can write to is no place to load code from."""
-    yield os.path.dirname(SOURCE)
+    yield os.path.dirname(SOURCES[0])
     cache = environment.get("XDG_CACHE_HOME") or os.path.join(environment.get("HOME", ""), ".cache")
     if os.path.isabs(cache):
         own = os.path.join(cache, "llft")
@@ -89,7 +93,7 @@ def _compile_to(path: str, command: str, environment: Mapping[str, str]) -> str:
     temporary = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        status = _run([command, *FLAGS, "-o", temporary, SOURCE], environment)
+        status = _run([command, *FLAGS, "-o", temporary, *SOURCES], environment)
         if status != 0:
             return f"{command} failed with status {status} for {path}"
         os.replace(temporary, path)
@@ -121,8 +125,8 @@ def main() -> int:
         sys.stdout.write(f"{path}\n")
     else:
         sys.stdout.write(
-            f"no native pulse: {reason}. Replicas run without it: a program that holds the interpreter's "
-            "lock for longer than the primary's timeout is taken for dead.\n"
+            f"no native parts: {reason}. Replicas run without them: a program that holds the interpreter's "
+            "lock for longer than the primary's timeout is taken for dead, and a death is noticed later.\n"
         )
     return 0
 
