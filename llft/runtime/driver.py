@@ -24,7 +24,7 @@ import traceback
 from _thread import LockType
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from llft import originals
 from llft.config import ThreadMode
@@ -32,46 +32,19 @@ from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result, Spawn
 from llft.core.replica import Replica
 from llft.errors import PeerError
-from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import MS
-from llft.journal.record import Record
 from llft.runtime import own_log, stack_room
 from llft.runtime.application import ENDED, Application, ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.checkpoint import Checkpoint, pack, unpack
 from llft.runtime.core_lock import CoreLock
-from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.poller import Poller
+from llft.runtime.surroundings import Network, World
 
 POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
 FRAMES_NEEDED = 200
 """By a step of the core and what follows from it; several times as many as were ever seen."""
-
-
-class Network(Protocol):
-    """What the driver needs of the transport and of liveness together (see `runtime.network`)."""
-
-    def multicast(self, group_id: int, data: bytes) -> None: ...
-    def transmit(self, birth_id: BirthId, data: bytes) -> None: ...
-    def receive(self) -> list[bytes]: ...
-    def work(self, now_ns: int) -> list[BirthId]:
-        """Other sockets; returns the certificates of death that came."""
-
-
-class World(Protocol):
-    """What a replica process is asked to do beyond messages and threads."""
-
-    def write(self, record: Record) -> None: ...
-    def flush(self) -> None: ...
-    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes], None]) -> None:
-        """Check that the program is the same, get the birth log if the checkpoint only names it, and hand
-        it to `done`: in a thread of its own, for it may take long."""
-
-    def fingerprint(self) -> Fingerprint: ...
-    def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn: ...
-    def stopped(self, reason: str) -> NoReturn: ...
-    def died(self, reason: str) -> NoReturn: ...
 
 
 class Driver:

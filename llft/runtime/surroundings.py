@@ -1,0 +1,36 @@
+"""What the driver knows of the process round it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+from llft.identifiers import NO_VIEW, BirthId, ViewId
+from llft.journal.record import Record
+from llft.runtime.checkpoint import Checkpoint
+from llft.runtime.fingerprint import Fingerprint
+
+
+class Network(Protocol):
+    """What the driver needs of the transport and of liveness together."""
+
+    def multicast(self, group_id: int, data: bytes) -> None: ...
+    def transmit(self, birth_id: BirthId, data: bytes) -> None: ...
+    def receive(self) -> list[bytes]: ...
+    def work(self, now_ns: int) -> list[BirthId]:
+        """Other sockets; returns the certificates of death that came."""
+
+
+class World(Protocol):
+    """What a replica process is asked to do beyond messages and threads."""
+
+    def write(self, record: Record) -> None: ...
+    def flush(self) -> None: ...
+    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes], None]) -> None:
+        """Check that the program is the same, get the birth log if the checkpoint only names it, and hand
+        it to `done`: in a thread of its own, for it may take long."""
+
+    def fingerprint(self) -> Fingerprint: ...
+    def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn: ...
+    def stopped(self, reason: str) -> NoReturn: ...
+    def died(self, reason: str) -> NoReturn: ...

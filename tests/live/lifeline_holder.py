@@ -1,0 +1,26 @@
+"""Holds a lifeline until it is ended: `python -m tests.live.lifeline_holder DIRECTORY`.
+
+A line of input makes it another program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from llft.identifiers import BirthId
+from llft.runtime.native.lifeline import Lifeline
+
+HOST_ID = 7
+
+
+def main() -> None:
+    birth_id = BirthId(HOST_ID, os.getpid(), 1)
+    line = Lifeline(sys.argv[1], birth_id)
+    print(line.missing or "held", flush=True)
+    sys.stdin.readline()
+    os.execv("/bin/sleep", ["/bin/sleep", "60"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The lifeline: a death on one's own host is told by the kernel, once, to everybody, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from llft.identifiers import BirthId
+from llft.runtime.native.lifeline import Lifeline
+from tests.live.lifeline_holder import HOST_ID
+
+Holder = subprocess.Popen[bytes]
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Iterator[Callable[[], Holder]]:
+    holders: list[Holder] = []
+
+    def start() -> Holder:
+        command = [sys.executable, "-m", "tests.live.lifeline_holder", str(tmp_path)]
+        holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        holders.append(holder)
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        return holder
+
+    yield start
+    for holder in holders:
+        holder.kill()
+        holder.communicate()
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory: pytest.TempPathFactory) -> Lifeline:
+    """This process's own. One in a life."""
+    return Lifeline(str(tmp_path_factory.mktemp("own")), BirthId(HOST_ID, os.getpid(), 1))
+
+
+@pytest.fixture
+def watcher(line: Lifeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lifeline:
+    assert line.missing == ""
+    monkeypatch.setattr(line, "_directory", str(tmp_path))
+    return line
+
+
+def birth(holder: Holder) -> BirthId:
+    return BirthId(HOST_ID, holder.pid, 1)
+
+
+def told(line: Lifeline, wait_s: float = PATIENCE_S) -> list[BirthId]:
+    ready, _, _ = select.select([line.fileno()], [], [], wait_s)
+    return line.take_dead() if ready else []
+
+
+def test_a_killed_process_is_told_once_and_its_file_goes(
+    hold: Callable[[], Holder], watcher: Lifeline, tmp_path: Path
+) -> None:
+    holder = hold()
+    assert watcher.watch(birth(holder))
+    assert told(watcher, 0.1) == []
+    holder.kill()
+    assert told(watcher) == [birth(holder)]
+    assert told(watcher, 0.1) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_who_watch_are_told(hold: Callable[[], Holder], watcher: Lifeline) -> None:
+    holder = hold()
+    for _ in range(5):
+        assert watcher.watch(birth(holder))
+    holder.kill()
+    found: list[BirthId] = []
+    until_s = time.monotonic() + PATIENCE_S
+    while len(found) < 5 and time.monotonic() < until_s:
+        found += told(watcher, 0.1)
+    assert found == [birth(holder)] * 5
+
+
+def test_a_process_that_becomes_another_program_has_ended(
+    hold: Callable[[], Holder], watcher: Lifeline
+) -> None:
+    holder = hold()
+    assert watcher.watch(birth(holder))
+    assert holder.stdin is not None
+    holder.stdin.write(b"\n")
+    holder.stdin.flush()
+    assert told(watcher) == [birth(holder)]
+    assert holder.poll() is None
+
+
+def test_a_stopped_process_lives(hold: Callable[[], Holder], watcher: Lifeline) -> None:
+    holder = hold()
+    assert watcher.watch(birth(holder))
+    holder.send_signal(signal.SIGSTOP)
+    assert told(watcher, 0.3) == []
+    holder.kill()
+    assert told(watcher) == [birth(holder)]
+
+
+def test_what_is_no_line_is_not_watched(watcher: Lifeline, tmp_path: Path) -> None:
+    assert not watcher.watch(BirthId(HOST_ID, 5, 5)), "there is no file"
+    for number, content in enumerate((b"", b"x", b"x" * 10_264, b"\0" * 10_264), start=6):
+        (tmp_path / f"life-{number}-1").write_bytes(content)
+        assert not watcher.watch(BirthId(HOST_ID, number, 1)), content[:10]
+    assert not watcher.watch(BirthId(HOST_ID + 1, os.getpid(), 1)), "another host's process"
+    assert told(watcher, 0.1) == []
+
+
+def test_a_line_has_room_for_many_and_says_when_it_is_full(
+    hold: Callable[[], Holder], watcher: Lifeline
+) -> None:
+    holder = hold()
+    watched = [watcher.watch(birth(holder)) for _ in range(260)]
+    assert watched == [True] * 256 + [False] * 4
+    holder.kill()
+    found: list[BirthId] = []
+    until_s = time.monotonic() + PATIENCE_S
+    while len(found) < 256 and time.monotonic() < until_s:
+        found += told(watcher, 0.1)
+    assert found == [birth(holder)] * 256
