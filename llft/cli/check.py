@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llft.cli.arguments import add_command, add_json, positive_float
+from llft.config import ThreadMode
 
 if TYPE_CHECKING:
     from llft.runtime.supervisor.program import Program
@@ -42,6 +43,12 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="S",
         help="how long it runs (default: 3)",
     )
+    parser.add_argument(
+        "--threads",
+        choices=[mode.value for mode in ThreadMode],
+        default=ThreadMode.TOKEN.value,
+        help="how its threads would run (default: token)",
+    )
     add_json(parser)
     add_command(parser)
     parser.set_defaults(run=run)
@@ -53,8 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     from llft.runtime.supervisor.program import resolve
 
     program = resolve(arguments.command)
-    imports = scan_program(program.words)
-    trial = try_program(program, arguments.seconds)
+    threads = ThreadMode(arguments.threads)
+    imports = scan_program(program.words, threads)
+    trial = try_program(program, arguments.seconds, threads)
     obstacles = [
         f"{found.file}:{found.line} imports {found.module}: {found.remedy}"
         for found in imports
@@ -82,7 +90,7 @@ def _print_report(obstacles: list[str], trial: dict[str, Any], stream: Any) -> N
     print(f"it can be replicated: {ran}{f', listening on {where}' if where else ''}", file=stream)
 
 
-def try_program(program: Program, seconds: float) -> dict[str, Any]:
+def try_program(program: Program, seconds: float, threads: ThreadMode = ThreadMode.TOKEN) -> dict[str, Any]:
     """Run it as the only replica of a group of its own, in a directory that is gone afterwards."""
     from llft.runtime.settings import Settings, group_id_of
     from llft.runtime.supervisor.halting import halt
@@ -102,7 +110,7 @@ def try_program(program: Program, seconds: float) -> dict[str, Any]:
             program=program,
             replicas=1,
             library=make_library(directory.path),
-            settings=Settings().to_json(),
+            settings=Settings().with_threads(Path(home).name, threads).to_json(),
         )
         slot = Slot("replica", 1, directory.log("replica-1"), directory.socket("replica-1"))
         slot.start(program.command(plan.replica_module), environment_of(plan, directory, slot, founds=True))

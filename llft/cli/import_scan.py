@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from llft.config import ThreadMode
 from llft.interpose.refusals import remedy_for
 
 FILE_LIMIT = 2000
@@ -33,7 +34,7 @@ class _Import:
     optional: bool
 
 
-def scan_program(words: Sequence[str]) -> list[RefusedImport]:
+def scan_program(words: Sequence[str], threads: ThreadMode = ThreadMode.TOKEN) -> list[RefusedImport]:
     """Of a program's words (`script.py ARG...` or `-m MODULE ARG...`): all its imports that are refused."""
     if words[0] == "-m":
         root = Path.cwd()
@@ -49,7 +50,7 @@ def scan_program(words: Sequence[str]) -> list[RefusedImport]:
             continue
         seen.add(path)
         for each in _imports(path, root):
-            remedy = remedy_for(each.module)
+            remedy = remedy_for(each.module, ordered=threads is ThreadMode.ORDERED)
             if remedy is not None:
                 found.append(RefusedImport(str(path), each.line, each.module, remedy, each.optional))
             waiting += _files_of(each.module, root)

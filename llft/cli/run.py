@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llft.cli.arguments import add_command, positive
+from llft.config import ThreadMode
 from llft.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--no-gateway", action="store_true", help="outside clients come in on another host")
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help=f"settings (default: {DEFAULT_SETTINGS_FILE} if there)"
+    )
+    parser.add_argument(
+        "--threads",
+        choices=[mode.value for mode in ThreadMode],
+        help="token: one thread at a time, for every program (default); ordered: side by side, for a program "
+        "that computes in C code and keeps all its threads share under locks. Alike on all hosts",
     )
     parser.add_argument(
         "--metrics", type=positive, metavar="PORT", help="serve Prometheus metrics on this local port"
@@ -113,6 +120,8 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
     from llft.runtime.supervisor.program import make_library, resolve
 
     settings = read_settings(arguments.config)
+    if arguments.threads:
+        settings = settings.with_threads(directory.group, ThreadMode(arguments.threads))
     local = settings.transport.interface.startswith("127.")
     if arguments.join and local:
         raise MisuseError("join-on-loopback", "name the interface in llft.toml (--config)")

@@ -28,6 +28,7 @@ def ask(name: str, native: Callable[..., Any], *arguments: object) -> Any:
 
     def produce() -> bytes:
         imported_count = len(sys.modules)
+        passage.asking = passage.current()
         try:
             data = marshal.dumps((-1, native(*arguments)))
         except OSError as error:
@@ -35,7 +36,9 @@ def ask(name: str, native: Callable[..., Any], *arguments: object) -> Any:
         except (ValueError, TypeError, OverflowError) as error:
             kind = next(number for number, kind in enumerate(_ERRORS) if isinstance(error, kind))
             data = marshal.dumps((kind, (str(error),)))
-        if len(sys.modules) != imported_count:
+        finally:
+            passage.asking = 0
+        if len(sys.modules) != imported_count and not passage.ordered:  # there, others import meanwhile
             # The locks of the import system count, and only the primary has been here.
             raise InvariantError("imported_while_asking", name=name, modules=[*sys.modules][imported_count:])
         if len(data) > ANSWER_BYTES_MAX:

@@ -2,6 +2,11 @@
 
 The interpreter's own collections depend on how much was allocated, by the runtime too. They are off; the
 oldest of three generations is collected rarely, the youngest whenever a check point's allowance is used up.
+
+In ordered mode there are no such points: what is garbage depends on how far the other threads are. There a
+collection is each replica's own business, and a descriptor that is left to it stays open (`is_collecting`): a
+close that only one replica makes would be out of order. Destructors of the program's own that call something
+are found out, as every call out of order is.
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+from llft import originals
 from llft.interpose import passage
 
 _native_collect = gc.collect
@@ -17,6 +23,8 @@ _MIDDLE_EVERY, _OLDEST_EVERY = 16, 256
 
 _enabled = True
 _count = 0
+_collecting: set[int] = set()
+_told = False
 _threshold: tuple[int, ...] = gc.get_threshold()
 
 
@@ -30,7 +38,30 @@ def _collect_some() -> None:
     global _count
     _count += 1
     if _enabled:
-        _native_collect(2 if _count % _OLDEST_EVERY == 0 else 1 if _count % _MIDDLE_EVERY == 0 else 0)
+        _collect(2 if _count % _OLDEST_EVERY == 0 else 1 if _count % _MIDDLE_EVERY == 0 else 0)
+
+
+def _collect(generation: int) -> None:
+    me = originals.get_ident()
+    _collecting.add(me)
+    try:
+        _native_collect(generation)
+    finally:
+        _collecting.discard(me)
+
+
+def is_collecting() -> bool:
+    """Whether what this thread does is a destructor's doing, at a point that no other replica shares."""
+    return passage.ordered and originals.get_ident() in _collecting
+
+
+def tell_left_open(number: int) -> None:
+    """Once: there may be many."""
+    global _told
+    if not _told:
+        _told = True
+        text = f"llft: descriptor {number} was left to the garbage collector and stays open; close it\n"
+        originals.write(2, text.encode())
 
 
 def enable() -> None:
@@ -49,7 +80,7 @@ def isenabled() -> bool:
 
 def collect(generation: int = 2) -> int:
     """How many objects were unreachable includes the runtime's own: the program is told 0."""
-    _native_collect(generation)
+    _collect(generation)
     return 0
 
 

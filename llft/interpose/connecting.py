@@ -5,7 +5,8 @@
     anything else                                  Connect to the gateway, the outbound preamble, its answer
 
 An `Attempt` is a connect that goes on while the program does something else. It is finished when `stream`
-is there or `error` is not 0, and takes a step whenever the core says that its descriptor is ready.
+is there or `error` is not 0, and takes a step whenever the core says that its descriptor is ready. In ordered
+mode all connects do, for they begin inside (`monitor`) and must not block there.
 """
 
 from __future__ import annotations

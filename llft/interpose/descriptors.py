@@ -21,7 +21,8 @@ from typing import Protocol
 
 from llft.core.determinizer.operations import Failure, Unpark
 from llft.errors import InvariantError, UnsupportedOperationError
-from llft.interpose import passage
+from llft.interpose import collecting, passage
+from llft.interpose.monitor import inside
 
 FIRST = 1000
 _PLACEHOLDERS_FROM = 900
@@ -133,6 +134,10 @@ class Table:
         _native_close(writing)
 
     def add(self, description: Description) -> int:
+        with inside:
+            return self._add(description)
+
+    def _add(self, description: Description) -> int:
         number = heapq.heappop(self._free) if self._free else self._next
         placeholder = self._socket_placeholder if description.is_socket else self._pipe_placeholder
         try:
@@ -153,6 +158,13 @@ class Table:
         return self.descriptions.get(number)
 
     def remove(self, number: int) -> None:
+        if collecting.is_collecting():
+            collecting.tell_left_open(number)
+            return
+        with inside:
+            self._remove(number)
+
+    def _remove(self, number: int) -> None:
         description = self.descriptions.pop(number)
         _native_close(number)
         heapq.heappush(self._free, number)

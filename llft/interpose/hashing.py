@@ -20,11 +20,14 @@ import itertools
 import weakref
 from typing import Any
 
+from llft.interpose import passage
+
 NAME = "__llft_class__"
 
 _object_hash = object.__hash__
 _object_equality = object.__eq__
 _numbers = itertools.count(1)
+_numbers_by_thread: dict[int, int] = {}
 _hashes: dict[int, tuple[int, weakref.ref[Any]]] = {}
 
 
@@ -33,9 +36,20 @@ def counted_hash(self: Any) -> int:
     known = _hashes.get(key)
     if known is not None:
         return known[0]
-    number = next(_numbers)
+    number = _next_of_thread() if passage.ordered else next(_numbers)
     _hashes[key] = (number, weakref.ref(self, lambda _: _hashes.pop(key, None)))
     return number
+
+
+def _next_of_thread() -> int:
+    """In ordered mode: which of the objects it is that the thread was the first to hash."""
+    thread = passage.current()
+    number = _numbers_by_thread[thread] = _numbers_by_thread.get(thread, 0) + 1
+    return hash((thread, number))
+
+
+def thread_ended(thread: int) -> None:
+    _numbers_by_thread.pop(thread, None)
 
 
 counted_hash.__name__, counted_hash.__qualname__ = "__hash__", "object.__hash__"

@@ -27,12 +27,14 @@ from llft.interpose import (
     files,
     hashing,
     identity,
+    importing,
     passage,
     pipes,
     randomness,
     refusals,
     resolving,
     selecting,
+    side_by_side,
     signals,
     sockets,
     table,
@@ -42,6 +44,7 @@ from llft.interpose import (
 from llft.interpose.clocks import replace_in_type
 from llft.interpose.descriptors import table as descriptors
 from llft.interpose.locks import Lock, NativeRLock, RLock
+from llft.interpose.ordered_locks import OrderedLock
 from llft.interpose.port import Port
 from llft.interpose.refusing import RefusedError, refused_type, refuser
 
@@ -101,13 +104,15 @@ def install(port: Port) -> None:
     refusals.install(
         {
             "_ssl": _refuse_tls,
-            "socket": buffering.guard_files_of,
+            **({} if passage.ordered else {"socket": buffering.guard_files_of}),
             "asyncio.futures": hashing.count_futures,
             "asyncio.tasks": hashing.count_tasks,
         }
     )
     ticking.install()
     _prepare_python_modules()
+    if passage.ordered:
+        importing.install()
 
 
 def _check(port: Port) -> None:
@@ -127,7 +132,7 @@ def _check(port: Port) -> None:
 def replacements() -> dict[str, dict[str, object]]:
     """By module and name; without what is refused."""
     merged: dict[str, dict[str, object]] = {}
-    for area in _AREAS:
+    for area in (*_AREAS, side_by_side) if passage.ordered else _AREAS:
         for module, names in area.replacements().items():
             merged.setdefault(module, {}).update(names)
     return merged
@@ -198,9 +203,11 @@ def _rebind(replaced: dict[int, tuple[object, object]]) -> None:
 
 def _prepare_python_modules() -> None:
     threading: Any = importlib.import_module("threading")
-    if not isinstance(threading.current_thread()._tstate_lock, Lock):
+    if not isinstance(threading.current_thread()._tstate_lock, (Lock, OrderedLock)):
         raise MisuseError("interposed_too_late", "threading has genuine locks")
     queue: Any = importlib.import_module("queue")
+    if passage.ordered:
+        side_by_side.prepare(threading, queue)
     queue.SimpleQueue = queue._PySimpleQueue
     c_queue: Any = importlib.import_module("_queue")
     c_queue.SimpleQueue = queue._PySimpleQueue

@@ -3,7 +3,7 @@
 A release hands the lock to the first waiter at once, so nobody slips in between, and none of it needs an
 order entry. If a waiter's time passes and the lock is granted before it runs again, it has the lock; if a
 signal's handler raises in that moment, it passes the lock on. Threads that are not the program's get the
-genuine locks.
+genuine locks. In ordered mode locks are `ordered_locks`.
 
 These are classes, not functions: werkzeug and others keep `threading.Lock` as a class attribute, where a
 function would become a method.
@@ -19,9 +19,10 @@ from llft import originals
 from llft.core.determinizer.operations import Park, ReadClock, Unpark
 from llft.errors import MisuseError
 from llft.interpose import passage
+from llft.interpose.lock_arguments import check
+from llft.interpose.ordered_locks import OrderedLock
 
 NativeRLock = _thread.RLock
-TIMEOUT_MAX = _thread.TIMEOUT_MAX
 _MONOTONIC = 1
 
 ALLOWANCE, TRYLOCK = 256, 8
@@ -62,7 +63,7 @@ class Lock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if timeout != -1:
-            _check(blocking, timeout)
+            check(blocking, timeout)
         if not self._held:
             self._held = True
             return True
@@ -140,7 +141,14 @@ class Lock:
     locked_lock = locked
 
 
+def new_lock() -> Any:
+    """As the program's threads need it."""
+    return OrderedLock() if passage.ordered else Lock()
+
+
 class RLock:
+    """On a lock of either kind: whether the owner is oneself only oneself can change."""
+
     __slots__ = ("__weakref__", "_block", "_count", "_owner")
 
     def __new__(cls, *ignored: Any, **named: Any) -> Any:
@@ -150,7 +158,7 @@ class RLock:
 
     def __init__(self, *ignored: Any, **named: Any) -> None:
         """The genuine one takes anything too: threading.RLock as a class attribute hands in the instance."""
-        self._block = Lock()
+        self._block = new_lock()
         self._owner = 0
         self._count = 0
 
@@ -222,12 +230,3 @@ _signals_expected = False
 def expect_signals() -> None:
     global _signals_expected
     _signals_expected = True
-
-
-def _check(blocking: bool, timeout: float) -> None:
-    if not blocking:
-        raise ValueError("can't specify a timeout for a non-blocking call")
-    if timeout < 0:
-        raise ValueError("timeout value must be a non-negative number")
-    if timeout > TIMEOUT_MAX:
-        raise OverflowError("timeout value is too large")

@@ -5,13 +5,16 @@ Python and come here only to block, to wake, or to ask the outside. What they do
 counts: a thread that spins on a trylock, or in a loop, would keep the token for ever. So such things are
 counted, and whoever has used up the allowance yields. The counts follow from the program alone, and so does
 every Yield. Calls need none: the core counts them itself.
+
+In ordered mode (D-16) threads run side by side, the interpreter switches them, and nobody has to yield. What
+the replaced objects share there is inside a `monitor`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from llft.core.determinizer.operations import Operation, Result, Yield
+from llft.core.determinizer.operations import Claim, Operation, Park, Release, Result, TryClaim, Unpark, Yield
 from llft.errors import InvariantError
 from llft.interpose.port import Port
 
@@ -26,6 +29,15 @@ MAIN_THREAD = 1
 current: Callable[[], int] = int
 """Number of the calling application thread; 0: not one of the program's. The port's own, after `enter`."""
 
+ordered = False
+"""Whether threads run side by side. Set by `enter`, for ever."""
+
+asking = 0
+"""The thread that asks the outside, inside the core's step: it must not call (`asking`)."""
+
+_AMIDST = frozenset((Claim, TryClaim, Release, Park, Unpark))
+"""In ordered mode a thread is amidst something of ours when it calls these: no moment for destructors."""
+
 _port: Port | None = None
 _calls = 0
 _ticks = 0
@@ -36,11 +48,12 @@ _at_allowance: list[Callable[[], None]] = []
 
 def enter(port: Port) -> None:
     """Everything goes through this port from now on."""
-    global _port, current
+    global _port, current, ordered
     if _port is not None:
         raise InvariantError("interposed_twice")
     _port = port
     current = port.current
+    ordered = port.ordered()
 
 
 def port() -> Port:
@@ -51,9 +64,11 @@ def port() -> Port:
 def call(operation: Operation) -> Result:
     global _calls
     assert _port is not None, "not interposed"
+    if asking and asking == current():
+        raise InvariantError("called_while_asking", operation=operation)
     result = _port.call(operation)
     _calls += 1
-    if _calls >= CALLS:
+    if _calls >= CALLS and not (ordered and type(operation) in _AMIDST):
         _calls = 0
         for function in _at_allowance:
             function()
@@ -69,6 +84,10 @@ def tick() -> None:
     if _ticks >= TICKS:
         _ticks = 0
         used_up()
+
+
+def no_tick() -> None:
+    """In ordered mode a loop keeps nobody from running."""
 
 
 def used_up() -> None:

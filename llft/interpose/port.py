@@ -18,6 +18,9 @@ class Port(Protocol):
     def current(self) -> int:
         """Number of the calling application thread; 0: not one of the program's."""
 
+    def ordered(self) -> bool:
+        """Whether the program's threads run side by side (D-16), and not one at a time."""
+
     def listening(self, host: str, port: int) -> None:
         """The program listens (told to the gateway); idempotent."""
 

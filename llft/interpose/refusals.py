@@ -12,7 +12,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from llft.interpose.refusing import RefusedImportError
+from llft.interpose import passage
+from llft.interpose.refusing import USE_TOKEN, RefusedImportError
 
 _PURE_CLIENT = "use a client in pure Python, which goes through the interposed sockets"
 REFUSED: dict[str, str] = {
@@ -35,14 +36,20 @@ REFUSED: dict[str, str] = {
     "greenlet": "use threads or asyncio; they are interposed already",
 }
 
+REFUSED_SIDE_BY_SIDE: dict[str, str] = {
+    "asyncio": f"its loop is told by other threads without a lock, and gains nothing of them: {USE_TOKEN}",
+}
+"""In ordered mode (D-16)."""
+
 TLS_REMEDY = "session keys cannot be replicated: let the gateway speak TLS, and the program plain TCP"
 
 
-def remedy_for(name: str) -> str | None:
+def remedy_for(name: str, *, ordered: bool = False) -> str | None:
     """Of a module, or of one that it is in."""
+    refused = REFUSED | REFUSED_SIDE_BY_SIDE if ordered else REFUSED
     while name:
-        if name in REFUSED:
-            return REFUSED[name]
+        if name in refused:
+            return refused[name]
         name = name.rpartition(".")[0]
     return None
 
@@ -56,7 +63,7 @@ class Refusal:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        remedy = remedy_for(name)
+        remedy = remedy_for(name, ordered=passage.ordered)
         if remedy is not None:
             raise RefusedImportError(name, remedy)
         if name not in self._after:

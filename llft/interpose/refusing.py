@@ -11,6 +11,9 @@ from collections.abc import Callable
 
 from llft.errors import UnsupportedOperationError
 
+USE_TOKEN = "run it with --threads token"
+"""The remedy for what cannot be ordered while threads run side by side (D-16)."""
+
 
 class RefusedError(UnsupportedOperationError, OSError):
     def __init__(self, name: str, remedy: str, number: int = errno.ENOSYS) -> None:

@@ -27,6 +27,7 @@ from llft.interpose.descriptors import (
     table,
 )
 from llft.interpose.locks import interruptible
+from llft.interpose.monitor import entered
 from llft.interpose.refusing import RefusedError
 from llft.interpose.waiting import Interest, wait
 
@@ -54,6 +55,7 @@ def _description(number: int) -> Description:
     raise RefusedError(f"waiting for descriptor {number}", "only virtual sockets and pipes can be waited for")
 
 
+@entered
 def select(
     rlist: Iterable[Any], wlist: Iterable[Any], xlist: Iterable[Any], timeout: float | None = None, /
 ) -> tuple[list[Any], list[Any], list[Any]]:
@@ -101,7 +103,8 @@ class _Interests(Watched):
             (_description(number), bool(self.masks[number] & _READING), bool(self.masks[number] & _WRITING))
             for number in numbers
         ]
-        if threads.count() or interruptible():  # else nobody could add to the set meanwhile
+        # Without other threads and signals nobody could add to the set meanwhile.
+        if passage.ordered or threads.count() or interruptible():
             interests.append((_Additions(self), True, False))
         found = wait(interests, timeout_ns)
         events = []
@@ -131,17 +134,21 @@ class Poll:
     def __init__(self) -> None:
         self._interests = _Interests()
 
+    @entered
     def register(self, fd: Any, eventmask: int = POLLIN | POLLPRI | POLLOUT, /) -> None:
         self._interests.masks[number_of(fd)] = eventmask
 
+    @entered
     def modify(self, fd: Any, eventmask: int, /) -> None:
         if number_of(fd) not in self._interests.masks:
             raise system_error(errno.ENOENT)
         self._interests.masks[number_of(fd)] = eventmask
 
+    @entered
     def unregister(self, fd: Any, /) -> None:
         del self._interests.masks[number_of(fd)]
 
+    @entered
     def poll(self, timeout: float | None = None, /) -> list[tuple[int, int]]:
         masks = self._interests.masks
         gone = [(number, POLLNVAL) for number in masks if not _exists(number)]
@@ -199,6 +206,7 @@ class Epoll:
         if number >= 0:
             table.remove(number)
 
+    @entered
     def register(self, fd: Any, eventmask: int = POLLIN | POLLPRI | POLLOUT) -> None:
         masks, number = self._open(), number_of(fd)
         if number in masks:
@@ -206,18 +214,21 @@ class Epoll:
         _description(number)
         self._interests.add(number, _checked(eventmask))
 
+    @entered
     def modify(self, fd: Any, eventmask: int) -> None:
         masks, number = self._open(), number_of(fd)
         if number not in masks:
             raise system_error(errno.ENOENT)
         self._interests.add(number, _checked(eventmask))
 
+    @entered
     def unregister(self, fd: Any) -> None:
         masks, number = self._open(), number_of(fd)
         if number not in masks:
             raise system_error(errno.ENOENT)
         del masks[number]
 
+    @entered
     def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
         masks = self._open()
         endless = timeout is None or timeout < 0

@@ -3,7 +3,8 @@
 A signal from outside comes at some moment that no replica can repeat, and SIGTERM and SIGINT belong to
 whoever runs the group. What the program sends to itself (kill of its own pid, raise_signal, alarm, interval
 timers) runs its handler in the main thread, at that thread's next check point; a main thread that waits in
-a lock or in select is woken for it. Timers are threads of the program that sleep.
+a lock or in select is woken for it. Timers are threads of the program that sleep. In ordered mode only the
+main thread can send itself one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from llft.interpose.descriptors import system_error, table
 from llft.interpose.ending import exit_now
 from llft.interpose.locks import expect_signals
 from llft.interpose.pipes import write
-from llft.interpose.refusing import RefusedError
+from llft.interpose.refusing import USE_TOKEN, RefusedError
 
 _signal: Any = importlib.import_module("_signal")
 _DEFAULT, _IGNORE = int(_signal.SIG_DFL), int(_signal.SIG_IGN)
@@ -85,9 +86,13 @@ def _send(number: int) -> None:
         if number not in _HARMLESS:
             exit_now(128 + number)
         return
-    expect_signals()
+    main = passage.current() == passage.MAIN_THREAD
+    if passage.ordered and not main:
+        raise RefusedError("a signal from another thread", f"its moment is nobody's order: {USE_TOKEN}")
+    if not passage.ordered:
+        expect_signals()
     passage.interrupt_main(lambda: _handle(number, handler))
-    if passage.current() == passage.MAIN_THREAD:
+    if main:
         passage.interrupt()
     else:
         passage.call(Unpark(passage.MAIN_THREAD))
@@ -113,6 +118,8 @@ def setitimer(which: int, seconds: float, interval: float = 0.0, /) -> tuple[flo
     _timer_generation += 1
     _timer_interval_ns = int(interval * 1e9)
     if seconds:
+        if passage.ordered:
+            raise RefusedError("setitimer", f"its moment is nobody's order: {USE_TOKEN}")
         expect_signals()
         generation, first_ns = _timer_generation, int(seconds * 1e9)
         passage.port().spawn(lambda: _tick(generation, first_ns))

@@ -22,6 +22,7 @@ from llft.interpose.descriptors import (
     system_error,
     would_block,
 )
+from llft.interpose.monitor import entered
 from llft.interpose.waiting import Deadline
 
 CAPACITY = 65_536
@@ -62,6 +63,7 @@ class Local(Description):
     def watched(self) -> tuple[Watched, ...]:
         return tuple(buffer for buffer in (self.incoming, self.outgoing) if buffer is not None)
 
+    @entered
     def receive(self, limit: int, timeout_ns: int, peek: bool = False) -> bytes:
         buffer = self.incoming
         if buffer is None:
@@ -77,6 +79,7 @@ class Local(Description):
             buffer.changed()
         return data
 
+    @entered
     def send(self, data: bytes, timeout_ns: int) -> int:
         buffer = self.outgoing
         if buffer is None:
@@ -93,16 +96,19 @@ class Local(Description):
         buffer.changed()
         return size
 
+    @entered
     def end_reading(self) -> None:
         self.read_ended = True
         if self.incoming is not None:
             self.incoming.changed()
 
+    @entered
     def half_close(self) -> None:
         if self.outgoing is not None and self.outgoing.writer_open:
             self.outgoing.writer_open = False
             self.outgoing.changed()
 
+    @entered
     def close(self) -> None:
         self.half_close()
         if self.incoming is not None:

@@ -12,9 +12,11 @@ from __future__ import annotations
 import _socket
 import errno
 
+from llft.interpose import passage
 from llft.interpose.asking import ask
 from llft.interpose.connecting import Attempt
 from llft.interpose.descriptors import Answered, Asked, Description, Ready, Watched, system_error, would_block
+from llft.interpose.monitor import entered
 from llft.interpose.reception import Arrival, Listener, reception
 from llft.interpose.streams import Local, Stream
 from llft.interpose.waiting import Deadline
@@ -83,6 +85,7 @@ class TcpSocket(Description):
 
     # -- listening ---------------------------------------------------------------------------------
 
+    @entered
     def bind(self, address: Address) -> None:
         if self.local.port:
             raise system_error(errno.EINVAL)
@@ -96,6 +99,7 @@ class TcpSocket(Description):
         reuse = (_socket.SOL_SOCKET, _socket.SO_REUSEPORT)
         return reception.find(address) is not None and not self.options.get(reuse)
 
+    @entered
     def listen(self) -> None:
         if self.stream is not None or self.attempt is not None:
             raise system_error(errno.EINVAL)
@@ -106,6 +110,7 @@ class TcpSocket(Description):
                 raise system_error(errno.EADDRINUSE)
             self.listener = reception.open(self.local)
 
+    @entered
     def accept(self, timeout_ns: int) -> Arrival:
         listener = self.listener
         if listener is None:
@@ -130,13 +135,14 @@ class TcpSocket(Description):
 
     # -- connecting --------------------------------------------------------------------------------
 
+    @entered
     def connect(self, destination: Address, timeout_ns: int) -> int:
         """0, or an errno: EINPROGRESS if it does not block."""
         if self.listener is not None or (self.stream is not None):
             return errno.EISCONN
         if self.attempt is None:
             local = Address(self.local.host or _LOOPBACK[self.family], self.local.port)
-            self.attempt = Attempt(destination, local, blocking=timeout_ns < 0)
+            self.attempt = Attempt(destination, local, blocking=timeout_ns < 0 and not passage.ordered)
             self.remote = destination
         elif not self.attempt.finished and timeout_ns == 0:
             return errno.EALREADY
@@ -147,6 +153,7 @@ class TcpSocket(Description):
             deadline.block_on(self, False, True)
         return self.take_error()
 
+    @entered
     def take_error(self) -> int:
         """SO_ERROR: told once."""
         if self.attempt is None or not self.attempt.finished:
@@ -189,6 +196,7 @@ class TcpSocket(Description):
         if how != _socket.SHUT_RD:
             stream.half_close()
 
+    @entered
     def close(self) -> None:
         if self.listener is not None:
             listener, self.listener = self.listener, None

@@ -16,15 +16,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from llft import originals
-from llft.interpose import passage
-from llft.interpose.locks import Lock, RLock
+from llft.interpose import hashing, ordered_locks, passage
+from llft.interpose.locks import Lock, RLock, new_lock
+from llft.interpose.ordered_locks import OrderedLock
+from llft.interpose.refusing import RefusedError
 
 _native_id = _thread.get_native_id
 _native_sentinel = _thread._set_sentinel  # type: ignore[attr-defined]
 _native_count = _thread._count
 _native_stack_size = _thread.stack_size
 
-_sentinels: dict[int, Lock] = {}
+_sentinels: dict[int, Any] = {}
 _running_count = 1
 
 _thread_dict = ctypes.pythonapi.PyThreadState_GetDict
@@ -58,6 +60,8 @@ def _run(work: list[Any]) -> None:
         sentinel = _sentinels.pop(passage.current(), None)
         if sentinel is not None and sentinel.locked():
             sentinel.release()
+        ordered_locks.thread_ended(passage.current())
+        hashing.thread_ended(passage.current())
 
 
 def _invoke(work: list[Any]) -> None:
@@ -97,22 +101,25 @@ def set_sentinel() -> Any:
     thread = passage.current()
     if not thread:
         return _native_sentinel()
-    _sentinels[thread] = Lock()
+    _sentinels[thread] = new_lock()
     return _sentinels[thread]
 
 
 def count() -> int:
+    if passage.ordered and passage.current():
+        raise RefusedError("_thread._count", "use threading.active_count")
     return _running_count - 1 if passage.current() else _native_count()
 
 
 def replacements() -> dict[str, dict[str, object]]:
+    lock = OrderedLock if passage.ordered else Lock
     return {
         "_thread": {
             "start_new_thread": start_new_thread,
             "start_new": start_new_thread,
-            "allocate_lock": Lock,
-            "allocate": Lock,
-            "LockType": Lock,
+            "allocate_lock": lock,
+            "allocate": lock,
+            "LockType": lock,
             "RLock": RLock,
             "get_ident": get_ident,
             "get_native_id": get_native_id,

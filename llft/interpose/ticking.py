@@ -59,7 +59,7 @@ def _source_to_code(self: Any, data: Any, path: Any, *, _optimize: int = -1) -> 
 
 
 def install() -> None:
-    setattr(builtins, NAME, passage.tick)
+    setattr(builtins, NAME, passage.no_tick if passage.ordered else passage.tick)
     setattr(builtins, hashing.NAME, hashing.class_defined)
     sys.implementation.cache_tag = f"{sys.implementation.cache_tag}-{TAG}"
     _keep_compiled()

@@ -15,6 +15,7 @@ from llft.core.determinizer.operations import Park, Select
 from llft.interpose import passage
 from llft.interpose.descriptors import Answered, Asked, Description, Ready
 from llft.interpose.locks import monotonic_ns
+from llft.interpose.monitor import inside
 
 Interest = tuple[Description, bool, bool]
 """(what, whether its readability matters, whether its writability does)."""
@@ -22,6 +23,11 @@ Interest = tuple[Description, bool, bool]
 
 def wait(interests: Sequence[Interest], timeout_ns: int) -> list[Ready]:
     """Negative: for ever; 0: only look."""
+    with inside:
+        return _wait(interests, timeout_ns)
+
+
+def _wait(interests: Sequence[Interest], timeout_ns: int) -> list[Ready]:
     while True:
         asked = Asked()
         found = [what.probe(reading, writing, asked) for what, reading, writing in interests]
@@ -44,12 +50,14 @@ def _ask(interests: Sequence[Interest], asked: Asked, timeout_ns: int) -> Answer
     me = passage.current()
     for source in watched:
         source.watchers[me] = None
+    depth = inside.step_out()
     try:
         if not asked:
             return None if passage.call(Park(timeout_ns)) else Answered(())
         operation = Select(tuple(asked.reading), timeout_ns, tuple(asked.writing), interruptible=True)
         result = passage.call(operation)
     finally:
+        inside.step_in(depth)
         for source in watched:
             source.watchers.pop(me, None)
     if result is None:

@@ -65,6 +65,8 @@ class Driver:
         self._written = False
         self._arrived: deque[bytes] = deque()
         """Datagrams that were received and not looked at yet."""
+        self.polled_until_ns = 0
+        """Until when the pacemaker waits, if it serves the network: it knows of no earlier deadline."""
         self._performers: dict[type, Callable[[Any], None]] = {
             effects.Multicast: lambda effect: network.multicast(effect.group_id, effect.data),
             effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
@@ -111,6 +113,8 @@ class Driver:
                     self.poller.wake()  # it may be waiting for a deadline later than this call's
                 elif self._may_pump():
                     self._pump(thread)
+                elif not self.token and self.core.next_deadline() < self.polled_until_ns:
+                    self.poller.wake()
             thread.ident, thread.waits = home, not thread.given
 
     def _make_call_for(self, thread: ApplicationThread, operation: Operation, done: LockType) -> None:
@@ -120,6 +124,9 @@ class Driver:
             self._make_call(thread, operation, home)
         finally:
             done.release()
+
+    def ordered(self) -> bool:
+        return not self.token
 
     def spawn(self, function: Callable[[], None]) -> int:
         key = self.application.spawn_key(self._local.thread, function)

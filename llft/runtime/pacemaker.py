@@ -65,8 +65,11 @@ class Pacemaker:
         with driver.lock:
             serve = driver.nobody_serves()
             wait_ns = driver.until_deadline()
+            if serve:
+                wait_ns = min(wait_ns, HOUSEKEEPING_NS * 5)
+            driver.polled_until_ns = originals.monotonic_ns() + wait_ns if serve else 0
         if serve:
-            arrived = driver.poller.poll(min(wait_ns, HOUSEKEEPING_NS * 5))
+            arrived = driver.poller.poll(wait_ns)
             if arrived and driver.core.role == BACKUP:
                 originals.sleep(LAZY_S)
         else:
@@ -83,6 +86,8 @@ class Pacemaker:
 
     def _watch_token(self, now_ns: int) -> None:
         """Busy loops must not hang the token in silence: say who holds it, and where."""
+        if not self.driver.token:
+            return  # in ordered mode nobody waits for a thread that runs
         for thread in list(self.driver.application.threads.values()):
             since_ns = thread.out_since_ns
             if since_ns not in (0, thread.told_ns) and now_ns - since_ns > TOKEN_HELD_TOO_LONG_NS:

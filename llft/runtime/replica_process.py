@@ -60,6 +60,7 @@ class ReplicaProcess:
         birth_id = BirthId(settings.host_id(), originals.getpid(), originals.time_ns())
         self.birth_id = birth_id
         options = {name: specification.get(name) for name in ("llft_version", "replication")}
+        options["threads"] = settings.group(specification["group"]).threads.value
         self._fingerprint = fingerprint.take(specification["program"], options)
         self.poller = Poller()
         self.transport: Transport = open_transport(settings, group_id, birth_id)
@@ -87,6 +88,7 @@ class ReplicaProcess:
         self.call = self.driver.call
         self.spawn = self.driver.spawn
         self.current = self.driver.current
+        self.ordered = self.driver.ordered
         self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
         self.receive = self.transport.receive
 

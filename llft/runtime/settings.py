@@ -123,6 +123,11 @@ class Settings:
     def with_key_file(self, path: str) -> Settings:
         return replace(self, transport=replace(self.transport, key_file=path))
 
+    def with_threads(self, name: str, threads: ThreadMode) -> Settings:
+        """For one group, configured or not."""
+        others = tuple(group for group in self.groups if group.name != name)
+        return replace(self, groups=(*others, replace(self.group(name), threads=threads)))
+
     def host_id(self) -> int:
         """The first part of a birth id. The interface's address is what is unique in a cluster."""
         return int.from_bytes(bytes(map(int, self.transport.interface.split("."))), "big")

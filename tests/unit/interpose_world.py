@@ -196,6 +196,8 @@ class Thread:
 class World:
     """The port, and a driver in a hundred lines."""
 
+    threads_mode = ThreadMode.TOKEN
+
     def __init__(self, mode: str, file: str, conversations: list[list[str]], log: list[Entry]) -> None:
         self.live = mode == "live"
         self.file = file
@@ -207,23 +209,24 @@ class World:
         self.functions: dict[str, Callable[[], None]] = {}
         self.begun_ns = originals.monotonic_ns()
         self.determinizer = Determinizer(
-            ThreadMode.TOKEN,
+            self.threads_mode,
             self.connections,
             self.log.append if self.live else lambda entry: fail(f"a follower recorded {entry}"),
             lambda clock_id: originals.clock_gettime_ns(clock_id) + self.skew_ns,
             originals.urandom,
         )
+        self.prepare()
+
+    def prepare(self) -> None:
+        pass
 
     def run(self, main: Callable[[], None]) -> NoReturn:
         determinizer = self.determinizer
         if self.live:
             determinizer.go_live(originals.monotonic_ns())
         determinizer.start()
-        if not self.live:
-            for entry in self.log:
-                determinizer.follow(entry)
         self.local.thread = self.threads[1]
-        assert determinizer.drain() == [("start", 1, None)]
+        self.begin()
         try:
             main()
         except SystemExit:
@@ -235,11 +238,20 @@ class World:
             fail(f"main thread: {error!r}")
         self.end("program ended")
 
+    def begin(self) -> None:
+        if not self.live:
+            for entry in self.log:
+                self.determinizer.follow(entry)
+        assert self.determinizer.drain() == [("start", 1, None)]
+
     # -- Port --------------------------------------------------------------------------------------
 
     def current(self) -> int:
         thread = getattr(self.local, "thread", None)
         return thread.number if thread is not None else 0
+
+    def ordered(self) -> bool:
+        return False
 
     def call(self, operation: Operation) -> Any:
         thread: Thread = self.local.thread
@@ -295,7 +307,7 @@ class World:
         self.go_on(None)
 
     def spawn(self, function: Callable[[], None]) -> int:
-        key = f"{self.current()}.{len(self.functions)}.{originals.urandom(4).hex() if self.live else ''}"
+        key = originals.urandom(8).hex()
         self.functions[key] = function
         number = self.call(Spawn(key))
         assert isinstance(number, int)
@@ -356,13 +368,13 @@ def execute(words: list[str]) -> None:
         threading._shutdown()  # type: ignore[attr-defined]
 
 
-def main() -> None:
+def run_world(kind: type[World]) -> None:
     mode, file, conversations, *words = sys.argv[1:]
     log: list[Entry] = []
     if mode == "replay":
         with open(f"{file}.live", "rb") as recorded:
             log = pickle.load(recorded)["log"]
-    world = World(mode, file, json.loads(conversations), log)
+    world = kind(mode, file, json.loads(conversations), log)
 
     def run() -> None:
         from llft.interpose.install import install
@@ -374,4 +386,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_world(World)

@@ -30,9 +30,14 @@ REQUESTS = [["GET /1 HTTP/1.1\r\n\r\n", "GET /2 HTTP/1.1\r\n\r\n"], ["GET /3 HTT
 
 
 def run(
-    mode: str, file: Path, conversations: list[list[str]], words: list[str]
+    mode: str,
+    file: Path,
+    conversations: list[list[str]],
+    words: list[str],
+    *,
+    world: str = "tests.unit.interpose_world",
 ) -> tuple[str, dict[str, Any]]:
-    command = [sys.executable, "-m", "tests.unit.interpose_world", mode, str(file)]
+    command = [sys.executable, "-m", world, mode, str(file)]
     cache = str(file.parents[1] / "pycache")
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPYCACHEPREFIX": cache}
     done = subprocess.run(

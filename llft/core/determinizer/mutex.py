@@ -51,6 +51,14 @@ class MutexTable:
         if thread not in waiters:
             waiters.append(thread)
 
+    def give_up(self, mutex: int, thread: ThreadId) -> None:
+        """The thread does not wait any more, if it did."""
+        waiters = self._waiters.get(mutex)
+        if waiters is not None and thread in waiters:
+            waiters.remove(thread)
+            if not waiters:
+                del self._waiters[mutex]
+
     def is_held(self, mutex: int) -> bool:
         return mutex in self._owners
 

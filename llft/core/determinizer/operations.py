@@ -8,15 +8,20 @@ a counter that all replicas advance alike.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from llft.identifiers import GroupId, ThreadId
 
+PASSING_MUTEX: Final = 65_536
+"""From this number on mutexes may come and go: nothing is kept of one that is free."""
+
 
 class Claim(NamedTuple):
-    """pthread_mutex_lock: returns True once the mutex is held."""
+    """pthread_mutex_lock: returns True once the mutex is held. pthread_mutex_timedlock: False if the time
+    passed first; ordered mode only. A negative timeout never passes."""
 
     mutex: int
+    timeout_ns: int = -1
 
 
 class TryClaim(NamedTuple):

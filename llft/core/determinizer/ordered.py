@@ -1,7 +1,7 @@
 """Ordered mode: the paper's generic algorithm and its Consistent Multi-Threading Service.
 
 Several threads may be out at once. At the primary an operation completes as soon as it can, and every
-completion makes an entry: claims, trylocks and releases of mutexes (result in the entry), Spawn
+completion makes an entry: claims, trylocks and releases of mutexes (`claims`), Spawn
 (thread numbers come from one counter), Sleep, Park and Unpark (`parking`), and the outside operations.
 Only Yield needs none. At a backup every call goes through the ReplayGate (lines 34-41).
 
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
+from llft.core.determinizer.claims import Attempted, Claims
 from llft.core.determinizer.engine import MAIN_THREAD, Engine, unsupported
-from llft.core.determinizer.mutex import DONE, NOT_DONE, NOT_HELD
 from llft.core.determinizer.operation_ids import SLEEP, SPAWN
 from llft.core.determinizer.operations import (
     Claim,
@@ -34,16 +34,14 @@ from llft.core.determinizer.operations import (
     Unpark,
     Yield,
 )
-from llft.core.determinizer.outside import BLOCKED, MORE, Outside, Stage
+from llft.core.determinizer.outside import BLOCKED, MORE, Outside
 from llft.core.determinizer.parking import Permits, can_be_unparked
 from llft.core.determinizer.replay_gate import ReplayGate
 from llft.core.determinizer.reproduction import diverged
 from llft.errors import MisuseError
 from llft.identifiers import ThreadId
 from llft.instant import NEVER
-from llft.wire.order import GENERAL, MUTEX, PRIMARY_VIEW, Entry
-
-Attempted = Result | Literal[Stage.BLOCKED]
+from llft.wire.order import GENERAL, PRIMARY_VIEW, Entry
 
 
 class OrderedEngine(Engine):
@@ -54,11 +52,12 @@ class OrderedEngine(Engine):
         """Entries behind a barrier that is not passed yet, and the barrier first of all."""
         self._alive: set[ThreadId] = set()
         self._permits = permits = Permits(outside, self.reproduction)
+        claims = Claims(outside, self.mutexes, self._unpark)
         self._attempts: dict[type, Callable[[ThreadId, Any], Attempted]] = {
             **outside.attempts,
-            Claim: self._claim,
-            TryClaim: self._try_claim,
-            Release: self._release,
+            Claim: claims.attempt_claim,
+            TryClaim: claims.attempt_try_claim,
+            Release: claims.attempt_release,
             Spawn: self._spawn,
             Sleep: self._sleep,
             Park: permits.attempt_park,
@@ -66,9 +65,9 @@ class OrderedEngine(Engine):
             Select: permits.attempt_select,
         }
         self._reproductions: dict[type, Callable[[ThreadId, Any, Entry], Result]] = {
-            Claim: self._reproduce_claim,
-            TryClaim: self._reproduce_try_claim,
-            Release: self._reproduce_release,
+            Claim: claims.reproduce_claim,
+            TryClaim: claims.reproduce_try_claim,
+            Release: claims.reproduce_release,
             Spawn: self._reproduce_spawn,
             Sleep: self._reproduce_sleep,
             Park: permits.reproduce_park,
@@ -97,6 +96,8 @@ class OrderedEngine(Engine):
             self.outside.set_deadline(thread, operation.timeout_ns)
         elif isinstance(operation, Sleep):
             self.outside.set_deadline(thread, operation.duration_ns)
+        elif isinstance(operation, Claim) and operation.timeout_ns >= 0:
+            self.outside.set_deadline(thread, operation.timeout_ns)
         if not self.live:
             self.parked[thread] = operation
             self._reproduce(thread)
@@ -140,30 +141,6 @@ class OrderedEngine(Engine):
 
     def statistics(self) -> dict[str, int]:
         return super().statistics() | {"outstanding": self._gate.outstanding + len(self._backlog)}
-
-    def _claim(self, thread: ThreadId, operation: Claim) -> Attempted:
-        if not self.mutexes.claim(operation.mutex, thread):
-            self.mutexes.wait(operation.mutex, thread)
-            return BLOCKED
-        self.outside.record_counted(MUTEX, thread, operation.mutex, DONE)
-        return True
-
-    def _try_claim(self, thread: ThreadId, operation: TryClaim) -> Attempted:
-        claimed = self.mutexes.claim(operation.mutex, thread)
-        self.outside.record_counted(MUTEX, thread, operation.mutex, DONE if claimed else NOT_DONE)
-        return claimed
-
-    def _release(self, thread: ThreadId, operation: Release) -> Attempted:
-        mutex = operation.mutex
-        if not self.mutexes.is_held(mutex):
-            self.outside.record_counted(MUTEX, thread, mutex, NOT_DONE)
-            return NOT_HELD
-        heir = self.mutexes.release(mutex)
-        self.outside.record_counted(MUTEX, thread, mutex, DONE)
-        if heir is not None:
-            self.outside.record_counted(MUTEX, heir, mutex, DONE)
-            self._unpark(heir, True)
-        return True
 
     def _spawn(self, thread: ThreadId, operation: Spawn) -> Attempted:
         self.outside.record_counted(GENERAL, thread, SPAWN, b"")
@@ -246,25 +223,6 @@ class OrderedEngine(Engine):
             return True
         self._unpark(thread, result)
         return False
-
-    def _reproduce_claim(self, thread: ThreadId, operation: Claim, entry: Entry) -> Result:
-        if entry[5] != DONE or not self.mutexes.claim(operation.mutex, thread):
-            raise diverged(thread, operation, entry)
-        return True
-
-    def _reproduce_try_claim(self, thread: ThreadId, operation: TryClaim, entry: Entry) -> Result:
-        """Without an attempt if the primary's failed (paper, Multi-Threading)."""
-        if entry[5] == NOT_DONE:
-            return False
-        return self._reproduce_claim(thread, Claim(operation.mutex), entry)
-
-    def _reproduce_release(self, thread: ThreadId, operation: Release, entry: Entry) -> Result:
-        if self.mutexes.is_held(operation.mutex) != (entry[5] == DONE):
-            raise diverged(thread, operation, entry)
-        if entry[5] == NOT_DONE:
-            return NOT_HELD
-        self.mutexes.release(operation.mutex)
-        return True
 
     def _reproduce_spawn(self, thread: ThreadId, operation: Spawn, entry: Entry) -> Result:
         return self._begin_thread(operation.argument)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llft.core.determinizer.engine import Engine
+from llft.core.determinizer.engine import Engine, unsupported
 from llft.core.determinizer.mutex import NOT_HELD
 from llft.core.determinizer.operations import (
     Claim,
@@ -68,6 +68,8 @@ class TokenThreads(Engine):
         self._complete(thread, self._parking.unpark(operation.thread, self.parked))
 
     def _on_claim(self, thread: ThreadId, operation: Claim) -> None:
+        if operation.timeout_ns >= 0:
+            raise unsupported(operation)  # that the time passed would be news from outside: Park knows it
         if self.mutexes.claim(operation.mutex, thread):
             self._complete(thread, True)
         else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from llft.core import state_transfer
+from llft.core.determinizer.claims import Claims
 from llft.core.determinizer.clock import GroupClock
-from llft.core.determinizer.ordered import OrderedEngine
 from llft.core.determinizer.reproduction import Reproduction
 from llft.core.semi_passive import SemiPassive
 from llft.core.state_transfer import StateTransfer
@@ -46,7 +46,7 @@ def _own_random(original: Any) -> Any:
 
 
 def _claims_unrecorded(original: Any) -> Any:
-    def claim(self: OrderedEngine, thread: int, operation: Any) -> Any:
+    def claim(self: Claims, thread: int, operation: Any) -> Any:
         if self.mutexes.claim(operation.mutex, thread):
             return True
         return original(self, thread, operation)
@@ -55,7 +55,7 @@ def _claims_unrecorded(original: Any) -> Any:
 
 
 def _fails_unrecorded(original: Any) -> Any:
-    def try_claim(self: OrderedEngine, thread: int, operation: Any) -> Any:
+    def try_claim(self: Claims, thread: int, operation: Any) -> Any:
         if self.mutexes.is_held(operation.mutex):
             return False
         return original(self, thread, operation)
@@ -157,12 +157,12 @@ PLANTS = (
     Plant(
         "forget-mutex-entry",
         "a claim that succeeds at once makes no order entry",
-        (Patch(OrderedEngine, "_claim", _claims_unrecorded),),
+        (Patch(Claims, "attempt_claim", _claims_unrecorded),),
     ),
     Plant(
         "forget-trylock-entry",
         "a trylock that fails makes no order entry",
-        (Patch(OrderedEngine, "_try_claim", _fails_unrecorded),),
+        (Patch(Claims, "attempt_try_claim", _fails_unrecorded),),
         profile="crash",
         seed=3,
     ),
