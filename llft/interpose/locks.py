@@ -191,6 +191,10 @@ class RLock:
         state = "locked" if self._count else "unlocked"
         return f"<{state} _thread.RLock object owner={self._owner} count={self._count}>"
 
+    def __hash__(self) -> int:
+        """In ordered mode it follows from the program."""
+        return hash(self._block)
+
     def _is_owned(self) -> bool:
         return self._count > 0 and self._owner == passage.current()
 

@@ -86,6 +86,8 @@ def entered(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def within(*arguments: P.args, **named: P.kwargs) -> R:
+        if not passage.ordered:
+            return function(*arguments, **named)
         with inside:
             return function(*arguments, **named)
 

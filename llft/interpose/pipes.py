@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llft.interpose.descriptors import Description, system_error, table
+from llft.interpose.monitor import entered
 from llft.interpose.refusing import RefusedError
 from llft.interpose.streams import Buffer, Local
 
@@ -89,6 +90,7 @@ def close(fd: int) -> None:
         table.remove(fd)
 
 
+@entered
 def closerange(fd_low: int, fd_high: int, /) -> None:
     for number in [number for number in table.descriptions if fd_low <= number < fd_high]:
         table.remove(number)

@@ -23,6 +23,8 @@ Interest = tuple[Description, bool, bool]
 
 def wait(interests: Sequence[Interest], timeout_ns: int) -> list[Ready]:
     """Negative: for ever; 0: only look."""
+    if not passage.ordered:
+        return _wait(interests, timeout_ns)
     with inside:
         return _wait(interests, timeout_ns)
 
@@ -50,7 +52,7 @@ def _ask(interests: Sequence[Interest], asked: Asked, timeout_ns: int) -> Answer
     me = passage.current()
     for source in watched:
         source.watchers[me] = None
-    depth = inside.step_out()
+    depth = inside.step_out() if passage.ordered else 0
     try:
         if not asked:
             return None if passage.call(Park(timeout_ns)) else Answered(())

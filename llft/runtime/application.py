@@ -25,7 +25,7 @@ from llft import originals
 from llft.core.determinizer.operations import Result
 from llft.errors import InvariantError
 from llft.identifiers import ThreadId
-from llft.runtime.birth_log import CALLED, START, BirthLog, Event, check_kind, events
+from llft.runtime.birth_log import CALLED, START, BirthLog, Event, check_brief, check_kind, events
 
 ENDED = 255
 """The kind of the last "call" of a thread: it returned from its function."""
@@ -100,6 +100,8 @@ class Application:
         self._again: frozenset[ThreadId] = frozenset()
         """Ordered mode: calls of the past that are to be made again, and those made that the log has not
         come to."""
+        self._briefs: dict[ThreadId, deque[int]] = {}
+        """Of the calls that are to be made again."""
         self._out_at_checkpoint: frozenset[ThreadId] = frozenset()
         self._backlog: deque[Callable[[], None]] = deque()
         self._past_length = 0
@@ -122,30 +124,32 @@ class Application:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def called(self, thread: ApplicationThread, kind: int) -> bool:
-        """A thread is back with a call, or at its end. True: it is the core's; False: it is of the past."""
+    def called(self, thread: ApplicationThread, kind: int, about: int = 0) -> bool:
+        """A thread is back with a call (`about`: its `birth_log.brief`), or at its end. True: it is the
+        core's; False: it is of the past."""
         thread.kind = kind
         thread.out_since_ns = 0
         self.out_count -= 1
         if kind == ENDED:
             del self.threads[thread.number]
-        if self._past is not None and self._absorbs(thread):
+        if self._past is not None and self._absorbs(thread, about):
             self._advance()
             return False
         del self.out_for_core[thread.number]
         if self.ordered:
-            self.log.called(thread.number)
+            self.log.called(thread.number, about)
         elif self._past is not None:
             self._end_past()  # law 3
         return True
 
-    def _absorbs(self, thread: ApplicationThread) -> bool:
+    def _absorbs(self, thread: ApplicationThread, about: int) -> bool:
         if not self.ordered:
             return self._next_event is not None or thread.number not in self._out_at_checkpoint
         if not self._absorbable[thread.number]:
             return False
         self._absorbable[thread.number] -= 1
         self._made[thread.number] += 1
+        check_brief(thread.number, self._briefs[thread.number].popleft(), about)
         return True
 
     # -- results -------------------------------------------------------------------------------
@@ -221,7 +225,8 @@ class Application:
         self._out_at_checkpoint = frozenset(out_at_checkpoint)
         self.out_for_core = dict.fromkeys(out_at_checkpoint) | self.out_for_core
         if self.ordered:
-            self._absorbable = Counter(event.thread for event in events(data) if event.what == CALLED)
+            self._briefs = _briefs(data)
+            self._absorbable = Counter({thread: len(calls) for thread, calls in self._briefs.items()})
             self._calls_left = self._absorbable.copy()
             self._absorbable.subtract(again)
             self._again = frozenset(again)
@@ -260,3 +265,12 @@ class Application:
         self._past = None
         while self._backlog:
             self._backlog.popleft()()
+
+
+def _briefs(data: bytes) -> dict[ThreadId, deque[int]]:
+    found: dict[ThreadId, deque[int]] = {}
+    for event in events(data):
+        if event.what == CALLED:
+            assert isinstance(event.result, int)
+            found.setdefault(event.thread, deque()).append(event.result)
+    return found

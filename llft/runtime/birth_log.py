@@ -7,13 +7,14 @@ checkpoint of a replica (D-21, replay from birth), and a joiner gets its bytes f
 In ordered mode threads run side by side, and the log also says when a thread *called*: a completion is
 given to a
 replayed program when all calls that came before it have been made again, so that no lock changes
-hands before its holder released it.
+hands before its holder released it. And it says what was called, in brief: a program that does not keep what
+its threads share under locks may write something else in its repeated past, and must not come out of it.
 
 One event: number of the thread (varint), a tag, and what the tag asks for. `operation` is a check: the
 kind of call that is being completed.
 
     START       the key of its function
-    CALLED      nothing
+    CALLED      four bytes: `brief` of the operation
     a result    NONE | TRUE | FALSE | INT | BYTES | TUPLE | FAILURE; the kind of operation, one byte; the
     value
 """
@@ -25,7 +26,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from llft.core.determinizer import operations
-from llft.core.determinizer.operations import Failure, Result
+from llft.core.determinizer.operations import Failure, Operation, Result, Send
 from llft.errors import DivergenceError, PeerError
 from llft.identifiers import ThreadId
 from llft.wire.varint import get_uvarint, put_uvarint, unzigzag, zigzag
@@ -71,8 +72,8 @@ class BirthLog:
         text = key.encode()
         self._append(thread, bytes((START, len(text))) + text)
 
-    def called(self, thread: ThreadId) -> None:
-        self._append(thread, bytes((CALLED,)))
+    def called(self, thread: ThreadId, brief: int) -> None:
+        self._append(thread, bytes((CALLED,)) + brief.to_bytes(4, "little"))
 
     def completed(self, thread: ThreadId, kind: int, result: Result) -> None:
         self._append(thread, encode_result(kind, result))
@@ -135,8 +136,10 @@ def events(data: bytes) -> Iterator[Event]:
             thread, position = get_uvarint(data, position)
             tag = data[position]
             if tag == CALLED:
-                position += 1
-                yield Event(CALLED, thread, 0, None)
+                position += 5
+                if position > end:
+                    raise IndexError
+                yield Event(CALLED, thread, 0, int.from_bytes(data[position - 4 : position], "little"))
                 continue
             if tag == START:
                 after = position + 2 + data[position + 1]
@@ -175,6 +178,26 @@ def _decode_result(tag: int, data: bytes, position: int) -> tuple[Result, int]:
             numbers.append(unzigzag(number))
         return tuple(numbers), position
     raise PeerError("birth_log_event_unknown", "run the same version of LLFT at all replicas", tag=tag)
+
+
+def brief(operation: Operation) -> int:
+    """What it is about, and all that it writes."""
+    if isinstance(operation, Send):
+        return crc32(operation.payload, operation.fd)
+    first: object = operation[0] if operation else 0
+    return first & 0xFFFF_FFFF if isinstance(first, int) else 0
+
+
+def check_brief(thread: ThreadId, expected: int, found: int) -> None:
+    """In ordered mode: what a replayed thread calls is what it called."""
+    if expected != found:
+        raise DivergenceError(
+            "replay_diverged",
+            "is all that the program's threads share under locks? If not, run it with --threads token",
+            thread=thread,
+            expected=expected,
+            found=found,
+        )
 
 
 def check_kind(thread: ThreadId, expected: int, found: int) -> None:

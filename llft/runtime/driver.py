@@ -35,7 +35,7 @@ from llft.errors import PeerError
 from llft.instant import MS
 from llft.runtime import own_log, stack_room
 from llft.runtime.application import ENDED, Application, ApplicationThread
-from llft.runtime.birth_log import OPERATION_KINDS
+from llft.runtime.birth_log import OPERATION_KINDS, brief
 from llft.runtime.checkpoint import Checkpoint, pack, unpack
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
@@ -106,7 +106,8 @@ class Driver:
     def _make_call(self, thread: ApplicationThread, operation: Operation, home: int) -> None:
         """`home` is the native thread in which the program's thread is."""
         with self.lock:
-            if self._is_for_core(thread, OPERATION_KINDS[type(operation)]):
+            about = 0 if self.token else brief(operation)
+            if self._is_for_core(thread, OPERATION_KINDS[type(operation)], about):
                 self._step(events.OperationInvoked(thread.number, operation))
             if not thread.given:
                 if self.application.pump is not None:
@@ -170,11 +171,11 @@ class Driver:
                 self.wake_pacemaker()
         self._local.thread = None
 
-    def _is_for_core(self, thread: ApplicationThread, kind: int) -> bool:
+    def _is_for_core(self, thread: ApplicationThread, kind: int, about: int = 0) -> bool:
         """Whatever goes wrong here is fatal: the program would take the exception for its own, and a member
         would be left that performs nothing."""
         try:
-            return self.application.called(thread, kind)
+            return self.application.called(thread, kind, about)
         except Exception as error:  # noqa: BLE001 (invariant 4)
             self._die(f"the program's past could not be repeated: {error}")
 

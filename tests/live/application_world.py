@@ -229,7 +229,15 @@ def command_of(words: Sequence[str], port: int) -> list[str]:
 class ReplicatedRun:
     """`llft run` of one application."""
 
-    def __init__(self, home: Path, name: str, words: Sequence[str], *, config: Path | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        name: str,
+        words: Sequence[str],
+        *,
+        config: Path | None = None,
+        threads: str = "token",
+    ) -> None:
         self.port = free_port()
         self.name = name
         # Group ids follow from names, and all of this host's groups share one multicast port.
@@ -238,6 +246,7 @@ class ReplicatedRun:
         command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", "-n", str(REPLICAS)]
         command += ["--group", self.directory.group, "--parent", str(os.getpid())]
         command += ["--config", str(config)] if config is not None else []
+        command += ["--threads", threads] if threads != "token" else []
         self._words = words
         self._process = subprocess.Popen(
             [*command, "--", *command_of(words, self.port)],
@@ -321,9 +330,14 @@ def is_running(pid: int, group: str) -> bool:
 
 @contextmanager
 def replicated(
-    home: Path, name: str, words: Sequence[str], *, config: Path | None = None
+    home: Path,
+    name: str,
+    words: Sequence[str],
+    *,
+    config: Path | None = None,
+    threads: str = "token",
 ) -> Iterator[ReplicatedRun]:
-    run = ReplicatedRun(home, name, words, config=config)
+    run = ReplicatedRun(home, name, words, config=config, threads=threads)
     try:
         run.await_whole()
         yield run

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from llft.cli.check import REFUSED_CALL
 from llft.cli.import_scan import scan_program
+from llft.config import ThreadMode
 from llft.interpose.refusing import RefusedError, RefusedImportError
 
 
@@ -35,6 +36,13 @@ def test_an_import_that_may_fail_is_no_obstacle(tmp_path: Path) -> None:
 def test_a_program_without_refused_imports_has_no_findings(tmp_path: Path) -> None:
     write(tmp_path / "app.py", "import asyncio\nfrom collections import deque\nimport app\n")
     assert scan_program([str(tmp_path / "app.py")]) == []
+
+
+def test_in_ordered_mode_more_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "app.py", "import asyncio\nimport uvloop\n")
+    found = scan_program([str(tmp_path / "app.py")], ThreadMode.ORDERED)
+    assert [each.module for each in found] == ["asyncio", "uvloop"]
+    assert "--threads token" in found[0].remedy
 
 
 def test_refusals_are_recognised_in_what_a_program_wrote() -> None:
