@@ -12,13 +12,16 @@ from typing import NoReturn
 
 from llft.interpose import passage
 from llft.interpose.descriptors import table
+from llft.interpose.monitor import entered
 from llft.interpose.tcp import TcpSocket
 
 _native_exit = posix._exit
 
 
+@entered
 def close_connections() -> None:
-    """By the program's thread that ends it. Others may have a turn meanwhile, and close their own."""
+    """By the program's thread that ends it. Others may have a turn meanwhile, and close their own; not so in
+    ordered mode, where they are kept outside."""
     for number, description in list(table.descriptions.items()):
         if isinstance(description, TcpSocket) and table.get(number) is description:
             table.remove(number)

@@ -126,9 +126,6 @@ class Driver:
         finally:
             done.release()
 
-    def ordered(self) -> bool:
-        return not self.token
-
     def spawn(self, function: Callable[[], None]) -> int:
         key = self.application.spawn_key(self._local.thread, function)
         number = self.call(Spawn(key))

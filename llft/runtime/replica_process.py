@@ -88,7 +88,6 @@ class ReplicaProcess:
         self.call = self.driver.call
         self.spawn = self.driver.spawn
         self.current = self.driver.current
-        self.ordered = self.driver.ordered
         self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
         self.receive = self.transport.receive
 
@@ -213,7 +212,8 @@ class ReplicaProcess:
         """The program returned, or ended itself. It does so at all replicas, at the same point of its
         history.
 
-        The thread that calls still has the token: no other one goes on. What it said last is on its way;
+        The thread that calls still has the token: no other one goes on. (In ordered mode they go on, and find
+        their connections closed.) What it said last is on its way;
         a system would deliver that after the program's end, so this process stays until it is told."""
         last_words.see_out(self.driver)
         with self.driver.lock:
@@ -226,6 +226,9 @@ class ReplicaProcess:
         self._serve_control()
 
     # -- Port --------------------------------------------------------------------------------------
+
+    def ordered(self) -> bool:
+        return not self.driver.token
 
     def listening(self, host: str, port: int) -> None:
         self.listening_at[(host, port)] = None
