@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SECONDS = 3.0
 POLL_INTERVAL_S = 0.05
+UNSEEN = "threads side by side: all that they share must be under locks, which nobody can see from here"
 REFUSED_CALL = re.compile(r"(?:import_)?not_replicable \((?:name|module)='([^']+)'\): (.+)")
 
 
@@ -72,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     if trial["exit_status"]:
         obstacles.append(f"it ended with status {trial['exit_status']} after {trial['seconds']} s")
     _print_report(obstacles, trial, sys.stderr if arguments.json else sys.stdout)
+    if threads is ThreadMode.ORDERED:
+        print(UNSEEN, file=sys.stderr if arguments.json else sys.stdout)
     if arguments.json:
         print(json.dumps({"can_run": not obstacles, "obstacles": obstacles, **trial}))
     return 1 if obstacles else 0
