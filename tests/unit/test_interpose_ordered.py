@@ -36,7 +36,7 @@ def test_threads_side_by_side(tmp_path: Path, repetition: int) -> None:
     for expected in (
         "hello t3",
         "to the outside",
-        "pool [(0, 'ThreadPoolExecutor-0_0')",
+        "pool [(0, 'ThreadPoolExecutor-0_",
         "timer True",
         "served {",
         "poll True b'now'",
