@@ -46,6 +46,12 @@ class Randomness:
         return originals.urandom(n)
 
 
+def _options(specification: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """What must be alike at all replicas, besides the program."""
+    options = {name: specification.get(name) for name in ("llft_version", "replication")}
+    return options | {"threads": settings.group(specification["group"]).threads.value}
+
+
 class ReplicaProcess:
     """The driver's `Network` and `World`, and the interposition's `Port`."""
 
@@ -59,9 +65,7 @@ class ReplicaProcess:
         group_id: int = specification["group_id"]
         birth_id = BirthId(settings.host_id(), originals.getpid(), originals.time_ns())
         self.birth_id = birth_id
-        options = {name: specification.get(name) for name in ("llft_version", "replication")}
-        options["threads"] = settings.group(specification["group"]).threads.value
-        self._fingerprint = fingerprint.take(specification["program"], options)
+        self._fingerprint = fingerprint.take(specification["program"], _options(specification, settings))
         self.poller = Poller()
         self.transport: Transport = open_transport(settings, group_id, birth_id)
         self.lifeline = Lifeline(specification["run_directory"], birth_id)
