@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -25,7 +25,7 @@ SETTINGS = Settings()
 class Process:
     """A started gateway, and its control socket."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, stderr: IO[str] | int = subprocess.PIPE) -> None:
         self.directory = directory
         journal = directory / "journal"
         journal.mkdir()
@@ -40,7 +40,7 @@ class Process:
         self.child = subprocess.Popen(
             [sys.executable, "-m", "llft.cli.gateway_process"],
             env={**os.environ, "LLFT_SPEC": json.dumps(specification)},
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -72,8 +72,8 @@ class Process:
         if self.child.poll() is None:
             self.child.kill()
         self.child.wait(10)
-        assert self.child.stderr is not None
-        self.child.stderr.close()
+        if self.child.stderr is not None:
+            self.child.stderr.close()
 
 
 @pytest.fixture
@@ -81,6 +81,20 @@ def process(tmp_path: Path) -> Iterator[Process]:
     started = Process(tmp_path)
     yield started
     started.close()
+
+
+def test_a_gateway_that_cannot_write_serves_all_the_same(tmp_path: Path) -> None:
+    """As on a full disk: neither its number nor its log can be written."""
+    (tmp_path / "gateway-1.id").mkdir()
+    with open("/dev/full", "w") as full:
+        process = Process(tmp_path, stderr=full)
+    try:
+        assert process.ask(do="status")["ok"]
+        socket.create_connection(process.ask(do="listen", host="127.0.0.1", port=0)["listening"]).close()
+        assert process.ask(do="stop") == {"ok": True}
+        assert process.child.wait(5) == 0
+    finally:
+        process.close()
 
 
 def test_status_listen_unlisten_and_stop(process: Process) -> None:

@@ -131,8 +131,17 @@ def test_a_process_that_is_killed_is_replaced_and_leaves_nothing(victim: str) ->
         pid = group["gateways"][0]["pid"] if victim == "gateway" else require_primary(group)["pid"]
         count = len(processes_of(run.home))
         sockets = left_in(run)
-        os.kill(pid, signal.SIGKILL)
-        until("it is gone", lambda: pid not in processes_of(run.home))
+        with socket.create_connection(("127.0.0.1", run.port), timeout=20) as client:
+            client.sendall(b"TOTAL\n")
+            assert client.recv(100).startswith(b"TOTAL")
+            os.kill(pid, signal.SIGKILL)
+            until("it is gone", lambda: pid not in processes_of(run.home))
+            if victim == "gateway":
+                with pytest.raises(ConnectionResetError):  # and not the end of the stream
+                    client.recv(100)
+            else:
+                client.sendall(b"TOTAL\n")
+                assert client.recv(100).startswith(b"TOTAL")
         until("all is as before", run.is_whole)
         until("there are as many processes", lambda: len(processes_of(run.home)) == count)
         assert left_in(run) == sockets

@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from llft.runtime.settings import Settings
 from llft.runtime.transport import open_transport
 
 FLUSH_INTERVAL_NS = 100 * MS
+PUBLISH_INTERVAL_NS = 5_000 * MS
 
 _RANDOM_GROUP = 0x8000_0000
 """Named groups have 31 bits (`settings.group_id_of`), so the ids of gateways are none of theirs."""
@@ -91,8 +93,8 @@ class GatewayProcess:
     def say(self, text: str) -> None:
         """A line for a person, in the gateway's log."""
         number = self._specification["gateway"]
-        sys.stderr.write(f"llft {time.time():.3f} gateway {number}: {text}\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # a full disk: clients are worth more than a log
+            os.write(sys.stderr.fileno(), f"llft {time.time():.3f} gateway {number}: {text}\n".encode())
 
     def _close(self) -> None:
         self._withdraw()
@@ -112,10 +114,14 @@ class GatewayProcess:
     # -- gateway.id --------------------------------------------------------------------------
 
     def _publish(self) -> None:
-        """Atomically: whoever reads it finds a whole number."""
+        """Atomically: whoever reads it finds a whole number. On a full disk later: clients need it not."""
         fresh = self._directory / f"{self._name}.id"
-        fresh.write_text(f"{self.group_id}\n", encoding="ascii")
-        fresh.replace(self._directory / "gateway.id")
+        try:
+            fresh.write_text(f"{self.group_id}\n", encoding="ascii")
+            fresh.replace(self._directory / "gateway.id")
+        except OSError as error:
+            self.say(f"gateway.id: {error}; until it is written nobody connects to the outside")
+            self.gateway.loop.alarm(PUBLISH_INTERVAL_NS, self._publish)
 
     def _withdraw(self) -> None:
         """Unless another gateway has taken over."""

@@ -29,6 +29,7 @@ _READABLE: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP
 _ENDED: Final = select.EPOLLRDHUP | select.EPOLLHUP
 _WRITABLE: Final = select.EPOLLOUT | select.EPOLLHUP
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+_END_ON_CLOSE: Final = struct.pack("ii", 0, 0)
 _GONE: Final = (errno.EPIPE, errno.ENOTCONN, errno.ECONNRESET)
 """Which of them a reset shows as depends on the call that notices it first."""
 _KEEP_ALIVE_IDLE_S, _KEEP_ALIVE_INTERVAL_S, _KEEP_ALIVE_COUNT = 60, 10, 6
@@ -194,8 +195,8 @@ class Stream:
         self.closed = True
         self.connecting = self._may_read = False
         self._loop.unregister(self._socket.fileno())
-        if reset:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        if not reset:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _END_ON_CLOSE)
         self._socket.close()
         self._unsent.clear()
         self.readable.open()
@@ -213,6 +214,9 @@ def address_of(name: tuple[str, int] | tuple[str, int, int, int]) -> Address:
 
 def _configure(connection: socket.socket) -> None:
     connection.setblocking(False)
+    # From the beginning: a gateway that is killed has the system close its sockets, and a stream that is cut
+    # off must not look complete.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_IDLE_S)
