@@ -116,9 +116,15 @@ def read_settings(path: Path | None) -> Settings:
 def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
     """Check everything before a process is started for it."""
     from llft.runtime.supervisor.home_key import home_key
+    from llft.runtime.supervisor.orders import REPLICA_LIMIT
     from llft.runtime.supervisor.plan import Plan
     from llft.runtime.supervisor.program import make_library, resolve
+    from llft.runtime.supervisor.run_directory import REPLICA_NUMBER_MAX
 
+    replicas = arguments.replicas or (1 if arguments.join else 3)
+    if replicas > REPLICA_LIMIT or arguments.first + replicas - 1 > REPLICA_NUMBER_MAX:
+        remedy = f"at most {REPLICA_LIMIT} on a host, and none with a number above {REPLICA_NUMBER_MAX}"
+        raise MisuseError("too-many-replicas", remedy, replicas=replicas, first=arguments.first)
     settings = read_settings(arguments.config)
     if arguments.threads:
         settings = settings.with_threads(directory.group, ThreadMode(arguments.threads))
@@ -133,7 +139,7 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
         group=directory.group,
         group_id=settings.group(directory.group).group_id,
         program=program,
-        replicas=arguments.replicas or (1 if arguments.join else 3),
+        replicas=replicas,
         library=make_library(directory.path),
         settings=settings.to_json(),
         endpoints=settings.endpoints(),

@@ -55,6 +55,8 @@ def _options(specification: dict[str, Any], settings: Settings) -> dict[str, Any
 class ReplicaProcess:
     """The driver's `Network` and `World`, and the interposition's `Port`."""
 
+    _told_of_keys = False
+
     def __init__(self, specification: dict[str, Any], on_exec: Callable[[dict[str, str]], NoReturn]) -> None:
         self.specification = specification
         self._on_exec = on_exec
@@ -228,6 +230,15 @@ class ReplicaProcess:
     def _keep_house(self) -> None:
         """Questions that came with nobody polling, answers that did not fit into a socket's buffer."""
         self._serve_control()
+        if not self.core.has_state and not self._told_of_keys:
+            self._tell_of_keys()
+
+    def _tell_of_keys(self) -> None:
+        """Who joins with another key than the group's hears nobody, for ever; its user is to know."""
+        strange = self.transport.statistics()["dropped_wrong_key"]
+        if strange:
+            self._told_of_keys = True
+            self.say(f"{strange} datagrams came with another key: is the key of its group the same?")
 
     # -- Port --------------------------------------------------------------------------------------
 

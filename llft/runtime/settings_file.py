@@ -71,12 +71,16 @@ def load_settings(path: str) -> Settings:
     try:
         with open(path, "rb") as file:
             content = file.read(_LARGEST_FILE_BYTES + 1)
+        if len(content) > _LARGEST_FILE_BYTES:
+            raise MisuseError("settings_malformed", f"{path}: longer than {_LARGEST_FILE_BYTES} bytes")
         text = content.decode("utf-8")
         document = tomllib.loads(text)
     except OSError as error:
         raise MisuseError("settings_unreadable", f"{path}: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise MisuseError("settings_malformed", f"{path}: {error}") from error
+    except RecursionError as error:
+        raise MisuseError("settings_malformed", f"{path}: too many brackets inside one another") from error
     settings = from_document(document, Place(path, text))
     key_file = settings.transport.key_file
     if not key_file:

@@ -21,6 +21,7 @@ from llft.cli.main import main
 from llft.cli.survey import primary_of, survey
 from llft.errors import PeerError
 from llft.runtime.supervisor.run_directory import RunDirectory, the_group
+from llft.runtime.supervisor.slot import Slot
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 10.0
@@ -337,3 +338,25 @@ def test_who_kills_nobody_is_told(start: Start, capsys: pytest.CaptureFixture[st
     assert main(["kill", "--replica", "9"]) == 2
     assert main(["kill", "--replica", "1", "--signal", "NONSENSE"]) == 2
     assert the_group("g").holder() == run.process.pid
+
+
+def test_a_replica_that_cannot_be_started_now_is_started_later(start: Start) -> None:
+    """Its log cannot be opened, as on a full disk; the others serve on."""
+    run = start("serve", replicas=2)
+    run.until(all_members(2))
+    log = run.directory.log("replica-2")
+    log.rename(log.with_suffix(".kept"))
+    log.mkdir()
+    assert main(["kill", "--replica", "2"]) == 0
+    run.until_said("replica 2 cannot be started: [Errno 21] Is a directory")
+    log.rmdir()
+    run.until(all_members(2))
+    assert run.group()["members"][0]["lives"] == 1
+
+
+def test_a_full_disk_is_no_reason_not_to_start(tmp_path: Path) -> None:
+    slot = Slot("replica", 1, Path("/dev/full"), tmp_path / "socket")
+    slot.start(["true"], {})
+    assert slot.process is not None
+    assert slot.process.wait(timeout=PATIENCE_S) == 0
+    assert slot.reap() == 0

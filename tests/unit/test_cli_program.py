@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from llft.cli.main import main
 from llft.cli.run import group_name
 from llft.errors import MisuseError
 from llft.runtime.supervisor.program import make_library, resolve
+from tests.live.world import short_directory
 
 PYTHON = sys.executable
 
@@ -67,6 +69,7 @@ def test_a_console_script_by_env(tmp_path: Path) -> None:
         ([PYTHON, "-uE", "server.py"], "isolated-interpreter"),
         ([PYTHON, "-m"], "no-module"),
         ([PYTHON, "no-such-file.py"], "no-such-program"),
+        ([PYTHON, "/"], "no-such-program"),
     ],
 )
 def test_what_cannot_be_run_is_named(command: list[str], condition: str) -> None:
@@ -86,3 +89,24 @@ def test_the_library_holds_llft_and_nothing_else(tmp_path: Path) -> None:
     assert make_library(tmp_path) == library
     assert [path.name for path in library.iterdir()] == ["llft"]
     assert (library / "llft" / "errors.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        (["-n", "100000000"], "too-many-replicas"),
+        (["--first", "999", "-n", "2"], "too-many-replicas"),
+        (["--metrics", "99999999"], "metrics-port-unusable"),
+    ],
+)
+def test_what_no_host_can_do_is_refused(
+    options: list[str],
+    condition: str,
+    server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with short_directory() as home:
+        monkeypatch.setenv("LLFT_HOME", str(home))
+        assert main(["run", "--plain", *options, "--", sys.executable, server]) == 2
+        assert condition in capsys.readouterr().err

@@ -150,3 +150,12 @@ def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path) -> None:
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(MisuseError, match="settings_unreadable"):
         load_settings(str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("a = " + "[" * 50_000, "too many brackets"), ("#" * (1024 * 1024 + 1), "longer than 1048576 bytes")],
+)
+def test_a_monstrous_file_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(MisuseError, match=told):
+        load(tmp_path, text)

@@ -70,10 +70,10 @@ class MetricsServer:
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._listener.bind(("127.0.0.1", port))
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             self._listener.close()
             remedy = "choose another port with --metrics"
-            raise MisuseError("metrics-port-unusable", remedy, port=port, why=error.strerror) from None
+            raise MisuseError("metrics-port-unusable", remedy, port=port, why=str(error)) from None
         self._listener.listen(CLIENT_LIMIT)
         self._listener.setblocking(False)
 

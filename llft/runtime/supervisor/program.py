@@ -83,7 +83,7 @@ def _of_python(interpreter: str, words: list[str]) -> Program:
         raise MisuseError("no-program-file", remedy, found=words[0] if words else "")
     if words[0] == "-m" and len(words) < 2:
         raise MisuseError("no-module", "name it after -m")
-    if words[0] != "-m" and not Path(words[0]).exists():
+    if words[0] != "-m" and not Path(words[0]).is_file():
         raise MisuseError("no-such-program", "give the path of the program's file", path=words[0])
     return Program(interpreter, tuple(flags), tuple(words))
 
@@ -130,7 +130,7 @@ def make_library(directory: Path) -> Path:
 
     library = directory / "lib"
     library.mkdir(exist_ok=True)
-    link = library / "llft"
-    link.unlink(missing_ok=True)
-    link.symlink_to(Path(llft.__file__).resolve().parent, target_is_directory=True)
+    link, draft = library / "llft", library / f".llft-{os.getpid()}"
+    draft.symlink_to(Path(llft.__file__).resolve().parent, target_is_directory=True)
+    draft.replace(link)  # at once: replicas of this group may be starting (a second run is refused later)
     return library

@@ -22,7 +22,8 @@ SOCKET_PATH_LIMIT = 107
 
 _CLAIM_ATTEMPTS = 10
 _CLAIM_PAUSE_S = 0.01
-_LONGEST_SOCKET_NAME = "replica-999.sock"
+REPLICA_NUMBER_MAX = 999
+_LONGEST_SOCKET_NAME = f"replica-{REPLICA_NUMBER_MAX}.sock"
 
 
 def llft_home() -> Path:
@@ -44,7 +45,8 @@ class RunDirectory:
     @classmethod
     def of_group(cls, group: str) -> RunDirectory:
         if not GROUP_NAME.fullmatch(group):
-            raise MisuseError("bad-group-name", "letters, digits, dot, dash and underscore", group=group)
+            remedy = "at most 64 letters, digits, dots, dashes and underscores, a letter or a digit first"
+            raise MisuseError("bad-group-name", remedy, group=group)
         return cls(llft_home() / group)
 
     @property
@@ -152,7 +154,7 @@ class RunDirectory:
         self.journal.mkdir()
 
     def _remove_sockets(self) -> None:
-        for path in [*self.path.glob("*.sock"), self.path / "gateway.id"]:
+        for path in [*self.path.glob("*.sock"), *self.path.glob("gateway*.id")]:
             path.unlink(missing_ok=True)
 
     def _close_lock(self) -> None:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -105,14 +106,21 @@ class Slot:
         return self.role in MEMBER_ROLES
 
     def start(self, command: Sequence[str], environment: dict[str, str]) -> None:
-        """A new process in this place; its output is added to the log."""
+        """A new process in this place; its output is added to the log. OSError: there is none."""
         assert self.process is None, f"{self.title} already has a process"
         self.socket.unlink(missing_ok=True)
         self.lives += 1
-        with open(self.log, "ab") as log:
-            _write_heading(log, f"{self.title}, life {self.lives}")
-            self.process = start_child(command, environment, output=log)
-        self.pidfd = os.pidfd_open(self.process.pid)
+        with open(self.log, "ab", buffering=0) as log:
+            with suppress(OSError):  # a full disk is no reason not to start it
+                _write_heading(log, f"{self.title}, life {self.lives}")
+            process = start_child(command, environment, output=log)
+        try:
+            self.pidfd = os.pidfd_open(process.pid)
+        except OSError:
+            process.kill()
+            process.wait()
+            raise
+        self.process = process
         self.started_s, self.restart_at_s = time.monotonic(), None
         self.status, self.status_at_s, self.next_inquiry_s = None, 0.0, 0.0
 
@@ -144,9 +152,12 @@ class Slot:
 
     def log_tail(self) -> list[str]:
         """The last lines that its processes wrote."""
-        with open(self.log, "rb") as log:
-            log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
-            text = log.read().decode(errors="replace")
+        try:
+            with open(self.log, "rb") as log:
+                log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
+                text = log.read().decode(errors="replace")
+        except OSError as error:
+            return [f"(it cannot be read: {error.strerror})"]
         return text.splitlines()[-TAIL_LINES:]
 
 

@@ -146,7 +146,19 @@ class Supervisor:
         module = self.plan.replica_module if slot.kind == "replica" else self.plan.gateway_module
         environment = environment_of(self.plan, self.directory, slot, founds=founds)
         slot.founds = founds
-        slot.start(self.plan.program.command(module), environment)
+        try:
+            slot.start(self.plan.program.command(module), environment)
+        except OSError as error:
+            self._put_off(slot, error)
+
+    def _put_off(self, slot: Slot, error: OSError) -> None:
+        """No process could be started: the machine lacks something, which may pass."""
+        pause_s = slot.back_off.pause_after(0.0)
+        slot.restart_at_s = time.monotonic() + pause_s
+        why = f"{slot.title} cannot be started: {error}"
+        self._observer.told(f"{why}; the next attempt is in {pause_s * 1000:.0f} ms")
+        if slot.back_off.hopeless and not any(other.is_member for other in self.replicas.values()):
+            self._end(1, why)
 
     def _bury(self, slot: Slot, now_s: float) -> None:
         """If the slot's process has ended: say so, and decide what follows."""
