@@ -154,8 +154,10 @@ class RunDirectory:
         self.journal.mkdir()
 
     def _remove_sockets(self) -> None:
-        for path in [*self.path.glob("*.sock"), *self.path.glob("gateway*.id")]:
-            path.unlink(missing_ok=True)
+        """And what else says that a process lives: its number, its lifeline."""
+        for pattern in ("*.sock", "gateway*.id", "life-*"):
+            for path in self.path.glob(pattern):
+                path.unlink(missing_ok=True)
 
     def _close_lock(self) -> None:
         os.close(self._lock_fd)
