@@ -1,4 +1,5 @@
-"""`llft bench failover`: how long clients wait when the primary dies, stage by stage.
+"""`llft bench failover`: how long clients wait when the primary dies, stage by stage. `llft bench load`: no
+faults at all.
 
 Exit status: 0 if nothing was lost, duplicated, changed or broken; else 1.
 """
@@ -13,7 +14,7 @@ from llft.cli.arguments import add_json, positive, positive_float
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
-        "bench", help="measure fail-over", description="Measure real groups under load."
+        "bench", help="measure fail-over, and load", description="Measure real groups under load."
     )
     figures = parser.add_subparsers(title="figures", dest="figure", metavar="FIGURE", required=True)
     failover = figures.add_parser(
@@ -28,14 +29,30 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     failover.add_argument(
         "--signal", default="KILL", metavar="NAME", help="KILL (default), or STOP: a silent host"
     )
-    failover.add_argument("--replicas", type=int, choices=range(2, 6), default=3, help="default: 3")
-    failover.add_argument("--clients", type=positive, default=8, metavar="N", help="default: 8")
-    failover.add_argument(
-        "--pace-ms", type=positive_float, default=1.0, metavar="MS", help="between a client's requests"
+    _add_group(failover, pace_ms=20.0)
+    load = figures.add_parser(
+        "load",
+        help="no faults: is anybody suspected?",
+        description="Load and no faults: latency, and whether a living replica was taken for dead.",
     )
-    failover.add_argument("--config", type=Path, metavar="FILE", help="settings, such as timeouts")
-    add_json(failover)
-    failover.set_defaults(run=run)
+    load.add_argument("--seconds", type=positive_float, default=60.0, metavar="S", help="default: 60")
+    _add_group(load, pace_ms=1.0)
+    load.set_defaults(kills=0, signal="KILL")
+
+
+def _add_group(figure: argparse.ArgumentParser, *, pace_ms: float) -> None:
+    figure.add_argument("--replicas", type=int, choices=range(2, 6), default=3, help="default: 3")
+    figure.add_argument("--clients", type=positive, default=8, metavar="N", help="default: 8")
+    figure.add_argument(
+        "--pace-ms",
+        type=positive_float,
+        default=pace_ms,
+        metavar="MS",
+        help=f"from a reply to the client's next request (default: {pace_ms:g})",
+    )
+    figure.add_argument("--config", type=Path, metavar="FILE", help="settings, such as timeouts")
+    add_json(figure)
+    figure.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -35,7 +35,7 @@ def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str
     failure = ""
     try:
         with trial:
-            failure = _kill_again_and_again(trial, started_s)
+            failure = _kill_again_and_again(trial, started_s) if options.kills else _watch(trial)
             counts = trial.stop()
     except TrialFailure as error:
         failure = failure or str(error)
@@ -43,8 +43,10 @@ def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str
     if trial.directory.journal.exists():
         until_ns = trial.stopped_ns or time.monotonic_ns()
         suspicions = false_suspicions(trial.directory.journal, trial.failovers, until_ns=until_ns)
-    verdict = verdict_object(counts, trial.failovers, suspicions=suspicions, failure=failure)
-    verdict |= {"replicas": options.replicas, "clients": options.clients}
+    verdict = verdict_object(
+        counts, trial.failovers, suspicions=suspicions, failure=failure, calm=not options.kills
+    )
+    verdict |= {"replicas": options.replicas, "clients": options.clients, "pace_ms": options.pace_ms}
     verdict["seconds"] = round(time.monotonic() - started_s, 1)
     if verdict["passed"]:
         trial.forget()
@@ -62,4 +64,13 @@ def _kill_again_and_again(trial: Trial, started_s: float) -> str:
             trial.kill_primary()
         except TrialFailure as error:
             return str(error)
+    return ""
+
+
+def _watch(trial: Trial) -> str:
+    """Load and nothing else, for the time that was asked for."""
+    try:
+        trial.endure()
+    except TrialFailure as error:
+        return str(error)
     return ""

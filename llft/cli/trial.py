@@ -42,6 +42,7 @@ REJOIN_PATIENCE_S = 30.0
 LOAD_PATIENCE_S = 30.0
 SURVEY_TIMEOUT_S = 0.2
 POLL_INTERVAL_S = 0.02
+ENDURED_S = 20.0
 CALM_S = (0.1, 0.4)
 """Load without faults before each kill, at random, so that kills meet requests in all their stages."""
 
@@ -57,7 +58,7 @@ class TrialOptions:
     kills: int = 5
     replicas: int = 3
     clients: int = 8
-    pace_ms: float = 1.0
+    pace_ms: float = 20.0
     signal: int = signal.SIGKILL
     seconds: float | None = None
     config: Path | None = None
@@ -174,6 +175,14 @@ class Trial:
         failover.rejoin_ms = (time.monotonic_ns() - failover.kill_ns) / 1e6
         self._tell(f"{victim['name']} has rejoined, {failover.rejoin_ms / 1000:.1f} s after it was hit")
         return failover
+
+    def endure(self) -> None:
+        """Load for as long as the options say, and a word now and then."""
+        until_s = time.monotonic() + (self.options.seconds or 0.0)
+        while (left_s := until_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, ENDURED_S))
+            self._until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
+            self._tell(f"{self.count()['replies']} replies so far")
 
     def count(self) -> dict[str, Any]:
         """What the clients found so far."""

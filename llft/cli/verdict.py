@@ -6,27 +6,17 @@ in the journals of the replicas, also of those that were killed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from llft.cli.percentiles import percentiles
 from llft.cli.trial import Failover
 from llft.journal.reader import read_journal
 from llft.journal.record import Suspected
 
 MUST_BE_ZERO = ("lost", "duplicated", "changed", "broken")
 STAGES = ("detection", "view_change", "synchrony", "first_reply")
-
-
-def percentiles(values: Sequence[float]) -> dict[str, float | None]:
-    """Nearest rank: each is a value that occurred."""
-    ordered = sorted(values)
-
-    def rank(share: float) -> float | None:
-        return round(ordered[max(0, math.ceil(share * len(ordered)) - 1)], 3) if ordered else None
-
-    return {"p50": rank(0.5), "p99": rank(0.99), "max": rank(1.0)}
 
 
 def false_suspicions(journals: Path, failovers: Sequence[Failover], *, until_ns: int) -> int:
@@ -44,14 +34,20 @@ def false_suspicions(journals: Path, failovers: Sequence[Failover], *, until_ns:
 
 
 def verdict_object(
-    counts: dict[str, Any], failovers: Sequence[Failover], *, suspicions: int, failure: str
+    counts: dict[str, Any],
+    failovers: Sequence[Failover],
+    *,
+    suspicions: int,
+    failure: str,
+    calm: bool = False,
 ) -> dict[str, Any]:
-    """The object that `--json` ends with."""
+    """The object that `--json` ends with. `calm`: nobody was to be killed, so nobody may be suspected."""
     found = {name: counts.get(name, 0) for name in ("requests", "replies", *MUST_BE_ZERO)}
     stages = {
         stage: percentiles([each.stages_ms[stage] for each in failovers if stage in each.stages_ms])
         for stage in STAGES
     }
+    as_wanted = not suspicions if calm else bool(failovers)
     return {
         **found,
         "kills": len(failovers),
@@ -59,20 +55,23 @@ def verdict_object(
         "failover_ms": percentiles([each.gap_ms for each in failovers]),
         "stages_ms": stages,
         "rejoin_ms": percentiles([each.rejoin_ms for each in failovers if each.rejoin_ms]),
+        "latency_ms": counts.get("latency_ms", percentiles([])),
         "failure": failure or counts.get("first_complaint", ""),
-        "passed": not failure and bool(failovers) and not any(found[name] for name in MUST_BE_ZERO),
+        "passed": not failure and as_wanted and not any(found[name] for name in MUST_BE_ZERO),
     }
 
 
 def verdict_lines(verdict: dict[str, Any]) -> list[str]:
     """For people."""
     zeros = ", ".join(f"{name} {verdict[name]}" for name in MUST_BE_ZERO[:3])
-    gap = verdict["failover_ms"]
+    gap, usual = verdict["failover_ms"], verdict["latency_ms"]
     lines = [
         f"{verdict['requests']} requests sent, {verdict['replies']} replies: {zeros}, "
         f"connections broken {verdict['broken']}",
         f"{verdict['kills']} kills, {verdict['suspicions']} false suspicions",
     ]
+    if usual["p50"] is not None:
+        lines.append(f"a request took p50 {usual['p50']:.1f} ms, p99 {usual['p99']:.1f} ms")
     if gap["p50"] is not None:
         lines.append(f"fail-over as clients saw it: p50 {gap['p50']:.1f} ms, p99 {gap['p99']:.1f} ms")
     stages = {name: verdict["stages_ms"][name]["p50"] for name in STAGES}

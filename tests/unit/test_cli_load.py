@@ -10,7 +10,7 @@ import pytest
 
 from llft.cli import load
 from llft.cli.demo_server import Bank
-from llft.cli.load import AROUND_NS, Client, Verdict
+from llft.cli.load_client import AROUND_NS, Client, Verdict
 
 
 @pytest.fixture

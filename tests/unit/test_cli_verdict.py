@@ -11,9 +11,10 @@ import pytest
 
 from llft.cli.main import build_parser, main
 from llft.cli.panel import EventLines, Panel, group_lines
+from llft.cli.percentiles import percentiles
 from llft.cli.survey import all_joined, primary_of
 from llft.cli.trial import Failover
-from llft.cli.verdict import false_suspicions, percentiles, verdict_lines, verdict_object
+from llft.cli.verdict import false_suspicions, verdict_lines, verdict_object
 from llft.identifiers import BirthId, ViewId
 from llft.journal.record import Operated, RoleChanged, Stamp, Suspected
 from llft.journal.writer import JournalWriter
