@@ -104,7 +104,11 @@ def install(port: Port) -> None:
     refusals.install(
         {
             "_ssl": _refuse_tls,
-            **({} if passage.ordered else {"socket": buffering.guard_files_of}),
+            **(
+                {"tempfile": side_by_side.seed_temporary_names}
+                if passage.ordered
+                else {"socket": buffering.guard_files_of}
+            ),
             "asyncio.futures": hashing.count_futures,
             "asyncio.tasks": hashing.count_tasks,
         }

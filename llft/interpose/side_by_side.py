@@ -120,6 +120,11 @@ def replacements() -> dict[str, dict[str, object]]:
     return {"_random": {"Random": OrderedRandom}}
 
 
+def seed_temporary_names(tempfile: Any) -> None:
+    """The module makes its generator when the first name is wanted, maybe by two threads at once."""
+    tempfile._get_candidate_names().rng.random()
+
+
 def prepare(threading: Any, queue: Any) -> None:
     """The two modules, just imported."""
     threading._counter = next_thread_number

@@ -126,6 +126,12 @@ class Remote(Description):
         super().__init__()
         self.fd = fd
         self.read_ended = False
+        self._promised = False
+        """The program was told that it can read, and has not read since. What was there may be gone: the
+        primary that looked is dead, and the message has not reached the one that reads. Hardly a program
+        copes with that, so it waits for the message, which the remote group still has. In ordered mode
+        another thread may have read it, at some replicas sooner than at others; there nothing is promised."""
+        self._receiving_count = 0
 
     def probe(self, reading: bool, writing: bool, asked: Asked) -> Ready:
         readable = reading and self.read_ended
@@ -137,20 +143,28 @@ class Remote(Description):
 
     def settle(self, reading: bool, writing: bool, answered: Answered) -> Ready:
         readable = reading and (self.read_ended or self.fd in answered.readable)
+        if readable and not self._receiving_count:
+            self._promised = not passage.ordered
         return readable, writing and self.fd in answered.writable
 
     def receive(self, limit: int, timeout_ns: int, peek: bool = False) -> bytes:
         if self.read_ended:
             return b""
-        while True:
-            if timeout_ns > 0 and not passage.call(Select((self.fd,), timeout_ns)):
-                raise TimeoutError("timed out")
-            result = passage.call(Receive(self.fd, limit, timeout_ns < 0, peek))
-            if isinstance(result, bytes):
-                return result
-            assert isinstance(result, Failure)
-            if result != WOULD_BLOCK or timeout_ns <= 0:
-                raise failed(result)
+        blocking = timeout_ns < 0 or self._promised
+        self._receiving_count += 1
+        try:
+            while True:
+                if timeout_ns > 0 and not passage.call(Select((self.fd,), timeout_ns)):
+                    raise TimeoutError("timed out")
+                result = passage.call(Receive(self.fd, limit, blocking, peek))
+                if isinstance(result, bytes):
+                    return result
+                assert isinstance(result, Failure)
+                if result != WOULD_BLOCK or timeout_ns <= 0:
+                    raise failed(result)
+        finally:
+            self._receiving_count -= 1
+            self._promised = False
 
     def send(self, data: bytes, timeout_ns: int) -> int:
         if not data:
