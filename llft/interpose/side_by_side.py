@@ -121,8 +121,10 @@ def replacements() -> dict[str, dict[str, object]]:
 
 
 def seed_temporary_names(tempfile: Any) -> None:
-    """The module makes its generator when the first name is wanted, maybe by two threads at once."""
+    """The module makes its generator and finds its directory when the first name is wanted, and looks
+    whether it has them without a lock."""
     tempfile._get_candidate_names().rng.random()
+    tempfile.gettempdir()
 
 
 def prepare(threading: Any, queue: Any) -> None:
