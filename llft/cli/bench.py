@@ -29,7 +29,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     failover.add_argument(
         "--signal", default="KILL", metavar="NAME", help="KILL (default), or STOP: a silent host"
     )
-    _add_group(failover, pace_ms=20.0)
+    _add_group(failover, pace_ms=50.0)
     load = figures.add_parser(
         "load",
         help="no faults: is anybody suspected?",

@@ -58,7 +58,7 @@ class TrialOptions:
     kills: int = 5
     replicas: int = 3
     clients: int = 8
-    pace_ms: float = 20.0
+    pace_ms: float = 50.0
     signal: int = signal.SIGKILL
     seconds: float | None = None
     config: Path | None = None

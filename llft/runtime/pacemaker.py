@@ -8,8 +8,9 @@ that computes in Python hands that lock over every `SWITCH_INTERVAL_S`. While a 
 longer, the native pulse (`runtime.native`) beats instead, for a bounded time; after that, or without a
 pulse, this process is silent, and the group replaces it (it finds itself superseded, and rejoins).
 
-A backup is *lazy*: once something has arrived it lets more arrive for LAZY_S before it looks, so that a
-stream of datagrams wakes it two thousand times a second at most, and an idle one does not wake it at all.
+A backup that is busy is *lazy*: once something has arrived it lets more arrive for LAZY_S before it looks,
+so that a stream of datagrams wakes it two thousand times a second at most. One that had nothing to do for
+BUSY_NS answers at once.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from llft.runtime.driver import Driver
 from llft.runtime.stacks import stacks
 
 LAZY_S = 0.0005
+BUSY_NS = 1 * MS
 SWITCH_INTERVAL_S = 0.0002
 DOZE_AT_LEAST_NS = LATE_NS = 5 * MS
 """While an application thread serves the network, the pacemaker only makes sure that it does."""
@@ -40,7 +42,7 @@ class Pacemaker:
         self.housekeeping = housekeeping
         self._doze = originals.allocate_lock()
         self._doze.acquire()
-        self._housekept_ns = 0
+        self._housekept_ns = self._served_ns = 0
         driver.wake_pacemaker = self.wake
 
     def start(self) -> None:
@@ -70,7 +72,8 @@ class Pacemaker:
             driver.polled_until_ns = originals.monotonic_ns() + wait_ns if serve else 0
         if serve:
             arrived = driver.poller.poll(wait_ns)
-            if arrived and driver.core.role == BACKUP:
+            busy = originals.monotonic_ns() - self._served_ns < BUSY_NS
+            if arrived and busy and driver.core.role == BACKUP:
                 originals.sleep(LAZY_S)
         else:
             self._doze.acquire(True, max(wait_ns, DOZE_AT_LEAST_NS) / 1e9)
@@ -79,6 +82,7 @@ class Pacemaker:
             # Meanwhile a thread of the program may serve, or have been given something to do.
             if (serve and driver.nobody_serves()) or now_ns >= driver.core.next_deadline() + LATE_NS:
                 driver.work()
+                self._served_ns = originals.monotonic_ns()
             if now_ns - self._housekept_ns > HOUSEKEEPING_NS:
                 self._housekept_ns = now_ns
                 self.housekeeping()

@@ -21,6 +21,7 @@ from llft.core.messaging.order_stream import OrderStream
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import Standing
 from llft.identifiers import NO_VIEW, GroupId, Role
+from llft.instant import NEVER
 from llft.wire.header import DYNAMIC, DYNAMIC_BYTES, PREFIX_BYTES, pack_prefix
 from llft.wire.messages import Header, MessageType
 from llft.wire.order import Entry, OrderEncoder
@@ -57,6 +58,14 @@ class Lane(Protocol):
     def record(self, entry: Entry) -> None: ...
     def flush(self) -> None: ...
     def datagram(self, connection: Connection, message: SentMessage) -> bytes: ...
+
+
+def acknowledge(connection: Connection, acked: int) -> None:
+    """The remote group has more than it had."""
+    connection.acked = acked
+    connection.first_acks_heard = 0
+    if acked >= connection.transmitted:
+        connection.retransmit_ns = NEVER  # the next message has its whole interval
 
 
 class ReferenceLane:
@@ -128,8 +137,7 @@ class ReferenceLane:
         if acked > connection.acked_in_view:
             connection.acked_in_view = acked
             if acked > connection.acked:
-                connection.acked = acked
-                connection.first_acks_heard = 0
+                acknowledge(connection, acked)
         if back > connection.remote_watermark:
             connection.remote_watermark = back
             connection.collect_sent(back)

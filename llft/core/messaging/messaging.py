@@ -24,7 +24,7 @@ from llft.core.messaging.headers import fragment_key, header_of, names_base, res
 from llft.core.messaging.indexes import Indexes
 from llft.core.messaging.keep_alives import KeepAlives
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
-from llft.core.messaging.lane import Lane, ReferenceLane
+from llft.core.messaging.lane import Lane, ReferenceLane, acknowledge
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.messaging.watermark import Watermarks
 from llft.core.outbox import Outbox
@@ -422,8 +422,7 @@ class Messaging:
     def _on_ack(self, connection: Connection, header: Header, acked: int) -> None:
         connection.acked_in_view = max(connection.acked_in_view, acked)
         if acked > connection.acked:
-            connection.acked = acked
-            connection.first_acks_heard = 0
+            acknowledge(connection, acked)
         if connection.acked_in_view < connection.collected_up_to and header.view_start != UNSETTLED:
             self.on_lost_messages(connection)
 
