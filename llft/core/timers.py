@@ -40,9 +40,11 @@ class Timers:
             if connection.reset_reason:
                 self.replica.deadline_hint(now_ns)  # closed while there was no primary, it is to be forgotten
                 continue
-            self.messaging.arm(connection, "keep_alive_ns", now_ns)
+            # The view handshake has just spoken to everybody, and what is unacknowledged is pushed by it.
+            self.messaging.arm(connection, "keep_alive_ns", now_ns + self.timeouts.keep_alive_interval_ns)
             if connection.acked < connection.generated:
-                self.messaging.arm(connection, "retransmit_ns", now_ns)
+                retransmit_ns = now_ns + self.timeouts.retransmit_interval_ns
+                self.messaging.arm(connection, "retransmit_ns", retransmit_ns)
         if self.replica.config.replication is Replication.SEMI_PASSIVE:
             self.replica.transfer.update_ns = now_ns + self.timeouts.state_update_interval_ns
 

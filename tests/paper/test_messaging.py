@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from llft.config import Limits, Timeouts
 from llft.core.determinizer.operations import Connect, ReadClock, Receive, Send
-from llft.core.events import MessageReceived
+from llft.core.events import MessageReceived, SwitchRequested
 from llft.instant import MS
 from llft.journal.record import ConnectionEnded, Sent, Superseded, Suspected
 from llft.wire.messages import MessageType
@@ -234,6 +234,23 @@ class TestPeriodicProcessing:
             assert sent_count >= 3
             play.run(60)
             assert len(play.sent(REQUEST, "c1")) == sent_count, "acknowledged"
+            play.drop()
+
+    def test_line_45_no_a_silent_primary_retransmits_nothing_and_its_successor_does(self) -> None:
+        with Playbook() as play:
+            connected(play)
+            play.act("c", Receive(1, 9))
+            play.act("s", Send(1, b"one"))
+            play.drop(Rule((REPLY,), to="c1"))
+            play.mark()
+            with play.dropping(Rule(by="s1", to="s2")):
+                play.step("s1", SwitchRequested())
+                play.run(play["s1"].config.timeouts.retransmit_interval_ns / MS + 1)
+            assert (play.sent(REPLY), play.results("c1")[1:]) == ([], [])
+            play.run(40)
+            assert play.results("c1")[1:] == [b"one"]
+            assert {datagram.source for datagram in play.sent(REPLY)} == {"s2"}
+            assert "excluded" in play.left("s1")
             play.drop()
 
     def test_lines_47_48_and_69_to_71_first_acks_are_repeated_until_a_second_ack_comes(self) -> None:
