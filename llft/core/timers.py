@@ -43,8 +43,7 @@ class Timers:
             # The view handshake has just spoken to everybody, and what is unacknowledged is pushed by it.
             self.messaging.arm(connection, "keep_alive_ns", now_ns + self.timeouts.keep_alive_interval_ns)
             if connection.acked < connection.generated:
-                retransmit_ns = now_ns + self.timeouts.retransmit_interval_ns
-                self.messaging.arm(connection, "retransmit_ns", retransmit_ns)
+                self.replica.retention.retransmit_later(connection)
         if self.replica.config.replication is Replication.SEMI_PASSIVE:
             self.replica.transfer.update_ns = now_ns + self.timeouts.state_update_interval_ns
 

@@ -290,8 +290,7 @@ class ViewChange:
             connection.acked = connection.transmitted = answer.received_up_to
             self.messaging.push(connection)
             if connection.acked < connection.generated:
-                interval_ns = self.replica.config.timeouts.retransmit_interval_ns
-                self.messaging.arm(connection, "retransmit_ns", self.replica.now_ns + interval_ns)
+                self.replica.retention.retransmit_later(connection)
 
     def end_connection(self, connection: Connection) -> None:
         """The remote group says that the connection is over, or that it never knew it."""

@@ -56,6 +56,14 @@ def names_base(header: Header) -> bool:
     return header.message_type <= MessageType.REPLY and not header.flags & MessageFlag.PASSED_ON
 
 
+def vouched_for(connection: Connection, header: Header, own_view: ViewId) -> bool:
+    """At a replica that follows a log: whether our own group has agreed with this newer view (D-47). The
+    member that passes the message on says so. While nobody has accepted the connection the log says nothing
+    of it, and will name the view with its birth."""
+    passed_on = bool(header.flags & MessageFlag.PASSED_ON)
+    return not connection.fd or (passed_on and header.dest_view == own_view)
+
+
 def fragment_key(
     connection: Connection, position: int, *, passed_on: bool
 ) -> tuple[ConnectionId, ViewId, int, bool]:

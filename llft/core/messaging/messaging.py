@@ -20,7 +20,7 @@ from llft.config import GroupConfig
 from llft.core.messaging.connection import CONNECT, Connection
 from llft.core.messaging.connection_table import ConnectionTable
 from llft.core.messaging.flow_control import IntraGroupFlowControl, may_receive
-from llft.core.messaging.headers import fragment_key, header_of, names_base, reset_of
+from llft.core.messaging.headers import fragment_key, header_of, names_base, reset_of, vouched_for
 from llft.core.messaging.indexes import Indexes
 from llft.core.messaging.keep_alives import KeepAlives
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
@@ -353,8 +353,8 @@ class Messaging:
     # -- views of the remote group -------------------------------------------------------------
 
     def accepts_view(self, connection: Connection, header: Header) -> bool:
-        """Whether a message of this view of the remote group may be accepted; a backup follows
-        what its primary accepted, a primary changes only in answer to a NewPrimaryView."""
+        """Whether a message of this view of the remote group may be accepted. A primary changes only in
+        answer to a NewPrimaryView, others only on the word of their own group (D-47)."""
         view = header.source_view
         if connection.in_view == NO_VIEW:
             self.adopt_remote_view(connection, header)
@@ -371,7 +371,7 @@ class Messaging:
         if self.standing.role == PRIMARY:
             self.on_unagreed_view(connection, header)
             return False
-        if header.message_type > MessageType.REPLY:
+        if header.message_type > MessageType.REPLY or not vouched_for(connection, header, self.standing.view):
             return False
         self.discard_from(connection, connection.ordered_position + 1 + (connection.ordered_partial > 0))
         self.adopt_remote_view(connection, header)

@@ -142,18 +142,17 @@ class Cursor:
             self.messaging.pending_accept.remove(connection.connection_id)
 
     def _order_remote_view(self, entry: Entry) -> None:
-        """From this position on the primary took messages of a newer view; older ones are void."""
+        """From this position on the primary took messages of this view; what came in others is void, also
+        in a newer one: it may be of a branch that our group has not agreed with (D-47)."""
         _, fd, view, position = entry
         connection = self.messaging.table.by_fd.get(fd)
         if connection is None:
             return
         position = max(position, connection.ordered_position + 1)
-        stale = any(
-            message.position >= position and view.supersedes(message.view) for message in connection.received
-        )
-        if stale or view.supersedes(connection.in_view):
+        stale = any(message.position >= position and message.view != view for message in connection.received)
+        if stale or view != connection.in_view:
             connection.discard_undelivered(position)
-        if view.supersedes(connection.in_view):
+        if view != connection.in_view:
             connection.in_view = view
             connection.in_base = -1
             self.messaging.uncache(connection)

@@ -13,9 +13,9 @@ from llft.core.messaging.headers import fragment_key
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.messaging import Messaging
 from llft.core.standing import PRIMARY, RECOVERING
-from llft.identifiers import Role, ViewId
+from llft.identifiers import NO_VIEW, Role, ViewId
 from llft.instant import NEVER
-from llft.wire.codec import encode
+from llft.wire.codec import encode, encode_body
 from llft.wire.fragment import slices
 from llft.wire.messages import UNSETTLED, Header, Message, MessageFlag, MessageType, NackBody
 
@@ -37,8 +37,7 @@ class Retention:
         connection.retransmit_ns = NEVER
         if connection.acked >= connection.transmitted or not messaging.may_transmit(connection):
             if connection.acked < connection.generated and messaging.standing.role == PRIMARY:
-                wait_ns = messaging.config.timeouts.retransmit_interval_ns
-                messaging.arm(connection, "retransmit_ns", messaging.outbox.now_ns + wait_ns)
+                self.retransmit_later(connection)
             return
         first = connection.acked + 1
         for position in range(first, min(first + _RETRANSMITTED_AT_ONCE, connection.transmitted + 1)):
@@ -46,6 +45,11 @@ class Retention:
             if message is not None:
                 messaging.transmit(connection, message)
         wait_ns = 2 * messaging.config.timeouts.retransmit_interval_ns
+        messaging.arm(connection, "retransmit_ns", messaging.outbox.now_ns + wait_ns)
+
+    def retransmit_later(self, connection: Connection) -> None:
+        messaging = self.messaging
+        wait_ns = messaging.config.timeouts.retransmit_interval_ns
         messaging.arm(connection, "retransmit_ns", messaging.outbox.now_ns + wait_ns)
 
     def send_nacks(self, connection: Connection) -> None:
@@ -59,12 +63,22 @@ class Retention:
         positions = tuple(self._missing(connection))
         client, server, number = connection.connection_id
         body = NackBody(messaging.standing.birth_id, client, server, number, positions)
-        if messaging.standing.role in (PRIMARY, RECOVERING):
+        if messaging.standing.role == PRIMARY:
             messaging.send_control(connection, MessageType.NACK, body)
+        elif messaging.standing.role == RECOVERING:
+            self._nack_in_recovery(connection, body)
         if messaging.standing.role != PRIMARY:  # while recovering, whoever has it may give it
             self.send_local(MessageType.NACK, body)
         wait_ns = messaging.config.timeouts.nack_interval_ns
         messaging.arm(connection, "nacked_ns", messaging.outbox.now_ns + wait_ns)
+
+    def _nack_in_recovery(self, connection: Connection, body: NackBody) -> None:
+        """What is missing was read by the old primary, in the view that the log names: in that view it is
+        wanted, whatever is believed of the remote group by now (D-47)."""
+        header = self.messaging.header(connection, MessageType.NACK)
+        if connection.in_view != NO_VIEW:
+            header.dest_view = connection.in_view
+        self.messaging.send(connection, header, encode_body(body), carry=False)
 
     def _missing(self, connection: Connection) -> list[tuple[int, tuple[int, ...]]]:
         """What to ask for: messages, or fragments of them, no more than fits into a datagram."""
@@ -86,7 +100,9 @@ class Retention:
     def on_remote_nack(self, connection: Connection, header: Header, body: NackBody) -> None:
         """The remote group misses messages that our group sent."""
         messaging = self.messaging
-        if messaging.standing.role == RECOVERING or not connection.settled:
+        names_old_view = header.dest_view not in (messaging.standing.view, NO_VIEW)
+        recovers = header.view_start == UNSETTLED and names_old_view
+        if messaging.standing.role == RECOVERING or not connection.settled or recovers:
             self._repeat_old_view(connection, header.dest_view, body)
             return
         if not messaging.may_transmit(connection):
@@ -106,11 +122,14 @@ class Retention:
 
     def _repeat_old_view(self, connection: Connection, view: ViewId, body: NackBody) -> None:
         """A remote group that recovers as we do, or did, may need what our old primary sent to it, and this
-        replica has generated it. It goes out in the name and numbers of the view that they believe in."""
+        replica has generated it. It goes out in the name and numbers of the view that they believe in. Of our
+        own view that is what was said in it before, and nothing as long as nobody has agreed with it."""
         limit = connection.generated_before_successor(view)
         base = connection.out_bases.get(view.primary_view_num)
         if limit is None or base is None:
             return
+        if view == self.messaging.standing.view:
+            limit = min(limit, connection.transmitted)
         for position, fragments in body.positions:
             message = connection.find_sent(position)
             if message is not None and base < position <= limit:
