@@ -71,6 +71,19 @@ class Profile:
 
 CRASHES = (("CrashPrimary", 6), ("CrashBackup", 2))
 
+LOST_CLIENT = Profile(
+    "lost-client",
+    "a client of one member dies together with the server's primary; output commit level 0",
+    in_model=False,
+    faults=(("LoseClient", 1),),
+    fault_gap_ns=(100 * MS, 200 * MS),
+    horizon_ns=300 * MS,
+    quality=LinkQuality(loss=0.05),
+    topology="many-clients",
+    outside_clients=True,
+    idle_connection_bound_ns=200 * MS,
+)
+
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
@@ -167,30 +180,20 @@ PROFILES: dict[str, Profile] = {
             faults=(*CRASHES, ("SlowReplica", 5)),
             slow_share=0.3,
         ),
-        Profile(
-            "lost-client",
-            "a client of one member dies together with the server's primary; output commit level 0",
-            in_model=False,
-            faults=(("LoseClient", 1),),
-            fault_gap_ns=(100 * MS, 200 * MS),
-            horizon_ns=300 * MS,
-            quality=LinkQuality(loss=0.05),
-            topology="many-clients",
-            outside_clients=True,
-            idle_connection_bound_ns=200 * MS,
-        ),
-        Profile(
-            "lost-client-level1",
-            "a client of one member dies together with the server's primary; output commit level 1",
-            in_model=False,
-            faults=(("LoseClient", 1),),
-            fault_gap_ns=(100 * MS, 200 * MS),
-            horizon_ns=300 * MS,
-            quality=LinkQuality(loss=0.05),
-            topology="many-clients",
-            outside_clients=True,
-            idle_connection_bound_ns=200 * MS,
+        LOST_CLIENT,
+        replace(
+            LOST_CLIENT,
+            name="lost-client-level1",
+            description="a client of one member dies with the server's primary; output commit level 1",
             output_commit_level=1,
+        ),
+        replace(
+            LOST_CLIENT,
+            name="lost-client-lossy",
+            description="as lost-client-level1, again and again, while a quarter of all datagrams is lost",
+            output_commit_level=1,
+            fault_gap_ns=(20 * MS, 50 * MS),
+            quality=LinkQuality(loss=0.25),
         ),
         Profile(
             "double-crash-loss",

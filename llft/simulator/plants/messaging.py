@@ -134,7 +134,7 @@ PLANTS = (
         "messages of a superseded remote primary are accepted (D-06)",
         (Patch(Messaging, "accepts_view", _accepts_superseded),),
         profile="reorder",
-        seed=76,
+        seed=59,
     ),
     Plant(
         "finished-comes-alive",
@@ -155,7 +155,6 @@ PLANTS = (
             Patch(offering, "_deliverable", _delivers_uncommitted),
             Patch(offering, "_may_end", returns(True)),
         ),
-        profile="lost-client-level1",
-        seed=378,
+        profile="lost-client-lossy",
     ),
 )
