@@ -14,6 +14,7 @@ from llft.core.membership.transitions import check_transition
 from llft.core.messaging.connection import Connection
 from llft.core.standing import PRIMARY, RECOVERING
 from llft.core.view_answers import has_sent_other, received_view, send_answer, unknown_connection
+from llft.core.view_questions import ask_newly_known, send_question
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Latency, RoleChanged, ViewInstalled
@@ -55,42 +56,34 @@ class ViewChange:
         self.standing.view_start = UNSETTLED
         self.messaging.recoverable_view = old_view
         self.messaging.uncache()
-        connections = {c.connection_id: c.remote_group_id for c in self.messaging.table if not c.reset_reason}
-        self.recovery = Recovery(connections=connections, order_ends=order_ends, started_ns=replica.now_ns)
+        self.recovery = Recovery(order_ends=order_ends, started_ns=replica.now_ns)
         self.recovery.bound_ns = replica.now_ns + replica.config.timeouts.recovery_bound_ns
-        for connection in self.messaging.table:
-            connection.settled = bool(connection.reset_reason)
         if replica.config.replication is Replication.SEMI_PASSIVE:
             replica.semi_passive.execute_log()
         replica.intra.send_heartbeat()
-        self.ask()
+        ask_newly_known(replica, self.recovery)
+        self._ask_members(self.recovery)
 
     def ask(self) -> None:
-        """Line 29, and the local members' part of line 31."""
+        """Line 29 once more, where there is no definite answer yet."""
         recovery = self.recovery
         assert recovery is not None
-        orders = self.messaging.lane.orders
         for connection_id in list(recovery.unanswered):
             connection = self.messaging.table.by_id.get(connection_id)
             if connection is None:
                 recovery.on_gone(connection_id)
             else:
-                self._send_new_primary_view(connection)
+                send_question(self.replica, connection)
+        self._ask_members(recovery)
+
+    def _ask_members(self, recovery: Recovery) -> None:
+        """The local members' part of line 31."""
+        orders = self.messaging.lane.orders
         wanted = recovery.wanted_of_members(orders.end)
         if wanted:
             body = NackBody(self.standing.birth_id, order_start=orders.end, order_end=wanted)
             self.replica.intra.send(MessageType.NACK, body)
         recovery.ask_ns = self.replica.now_ns + self.replica.config.timeouts.propose_interval_ns
-
-    def _send_new_primary_view(self, connection: Connection) -> None:
-        delivered = connection.delivered_position + (connection.read_offset > 0)
-        body = NewPrimaryViewBody(
-            self.standing.role == PRIMARY,
-            self.messaging.lane.orders.end,
-            delivered,
-            connection.received_digest(delivered),
-        )
-        self.messaging.send_control(connection, MessageType.NEW_PRIMARY_VIEW, body)
 
     def on_timer(self, now_ns: int) -> None:
         recovery = self.recovery
@@ -108,12 +101,11 @@ class ViewChange:
         return self.unsettled_ns
 
     def _on_bound(self) -> None:
-        """D-07: who has not answered by now is lost, what is not here by now will not come."""
+        """D-07: what is not here by now will not come."""
         recovery = self.recovery
         assert recovery is not None
         if recovery.phase == COLLECTING:
-            recovery.awaited.clear()
-            recovery.order_ends.clear()
+            recovery.stop_waiting()
             self.progress()
         elif self.replica.determinizer.caught_up or recovery.patience == 0:
             self._settle_view()
@@ -167,35 +159,39 @@ class ViewChange:
         recovery = self.recovery
         if recovery is None:
             return
-        orders = self.messaging.lane.orders
-        if recovery.phase == COLLECTING and recovery.collected(orders.end):
-            if not self._take_pieces(recovery):
-                return
-            recovery.phase = PERFORMING
+        ask_newly_known(self.replica, recovery)
+        if recovery.phase == COLLECTING and recovery.collected(self.messaging.lane.orders.end):
+            recovery.phase, recovery.untaken = PERFORMING, True
             recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
-            self.replica.follow_log()
-        if recovery.phase == PERFORMING and self._performed_everything():
-            self._settle_view()
+        if recovery.phase == PERFORMING:
+            if recovery.untaken and not self._take_pieces(recovery):
+                return
+            if self._performed_everything(recovery):
+                self._settle_view()
 
     def _take_pieces(self, recovery: Recovery) -> bool:
         """What the remote groups hold continues our own order stream; where they know of a later view than
         this replica has order information of, ours ends at its start. False: this replica is of no use."""
         lineage = self.replica.lineage
-        known = lineage.index(self.settled_view) if self.settled_view in lineage else -1
-        later = lineage[known + 1 :]
-        starts = [piece.view_start for piece in recovery.pieces if piece.view in later]
-        if not self._cut_at(min(starts, default=UNSETTLED)):
+        later = lineage[lineage.index(self.settled_view) + 1 :] if self.settled_view in lineage else lineage
+        starts = {piece.view_start for piece in recovery.pieces if piece.view in later}
+        if not self._cut_at(min(starts - recovery.cut_at, default=UNSETTLED)):
             return False
+        recovery.cut_at = starts
         orders = self.messaging.lane.orders
         for start, data in recovery.usable_pieces(lineage):
             orders.insert(start, data)
         orders.forget_early()
-        return True
+        recovery.untaken = False
+        self.replica.follow_log()
+        ask_newly_known(self.replica, recovery)
+        return self.standing.role == RECOVERING
 
-    def _performed_everything(self) -> bool:
-        """Line 32."""
+    def _performed_everything(self, recovery: Recovery) -> bool:
+        """Line 32, and nobody is left who may know more."""
         cursor = self.replica.cursor
-        return cursor is not None and cursor.at_end and self.replica.determinizer.caught_up
+        performed = cursor is not None and cursor.at_end and self.replica.determinizer.caught_up
+        return performed and not recovery.awaited
 
     # -- the virtual synchrony point: lines 33-35 ----------------------------------------------
 
@@ -307,7 +303,7 @@ class ViewChange:
         self.unsettled_ns = NEVER
         for connection in self.messaging.table:
             if not connection.settled:
-                self._send_new_primary_view(connection)
+                send_question(self.replica, connection)
                 self.unsettled_ns = self.replica.now_ns + self.replica.config.timeouts.keep_alive_interval_ns
 
     # -- a backup passes the view change entry -------------------------------------------------

@@ -43,6 +43,9 @@ REGRESSIONS: list[Regression] = [
     Regression("loss", 3, {}, "replies: a primary forgot a connection that its backup still had to read"),
     Regression("loss", 7, {}, "exactly_once: fragments of two views made one message"),
     Regression("loss", 14, {}, "resets: recovery did not ask again on a connection whose question was lost"),
+    Regression(
+        "loss", 148, {}, "replies: a connection that a new primary learnt of in recovery was not asked about"
+    ),
     Regression("crash", 50, {}, "resets: a dropped message was reported under the view before its own"),
     Regression(
         "reorder",

@@ -24,36 +24,57 @@ PERFORMING = "performing"
 class Recovery:
     """The books of one recovery; the replica acts on them."""
 
-    def __init__(
-        self, *, connections: dict[ConnectionId, GroupId], order_ends: dict[BirthId, int], started_ns: int
-    ) -> None:
+    def __init__(self, *, order_ends: dict[BirthId, int], started_ns: int) -> None:
         self.phase = COLLECTING
         self.started_ns = started_ns
-        self.awaited: dict[ConnectionId, GroupId] = dict(connections)
+        self.asked_number = 0
+        """Of the connection that was asked about last."""
+        self.awaited: dict[ConnectionId, GroupId] = {}
         """Connections with groups that have not told yet what order information they hold."""
-        self.unanswered: list[ConnectionId] = list(connections)
+        self.unanswered: list[ConnectionId] = []
         """Connections on which the remote group has not given a definite answer yet."""
+        self.done_with: set[GroupId] = set()
+        """Groups that have told what they hold, or are not waited for any more."""
         self.order_ends = dict(order_ends)
+        """How much order information each member has; the new primary carries what one of them lacks."""
+        self.awaits_members = True
         self.answers: dict[ConnectionId, tuple[Header, NewPrimaryViewAckBody]] = {}
         self.gone: list[ConnectionId] = []
         self.pieces: list[OrderRange] = []
+        self.cut_at: set[int] = set()
+        """Starts of later views: our order stream has nothing of older ones beyond them."""
+        self.untaken = False
+        """There are pieces that the order stream has not been offered yet."""
         self.patience = 200
         """How often the bound on performing is put off for an application that computes."""
         self.ask_ns = started_ns
         self.bound_ns = NEVER
 
+    def on_discovered(self, connection_id: ConnectionId, group_id: GroupId) -> None:
+        """There is such a connection: when recovery begins, or because the log that is followed says so."""
+        self.unanswered.append(connection_id)
+        if group_id not in self.done_with:
+            self.awaited[connection_id] = group_id
+
     def on_answer(self, connection_id: ConnectionId, header: Header, body: NewPrimaryViewAckBody) -> None:
         """Line 31: order information held at a remote group. One connection answers for all
         connections with that group, because what is held is held per group."""
-        group_id = self.awaited.pop(connection_id, None)
-        if group_id is not None:
-            for other in [c for c, g in self.awaited.items() if g == group_id]:
-                del self.awaited[other]
+        self.done_with.add(header.source_group_id)
+        for other in [c for c, g in self.awaited.items() if g == header.source_group_id]:
+            del self.awaited[other]
         if body.definite:
             if connection_id in self.unanswered:
                 self.unanswered.remove(connection_id)
             self.answers[connection_id] = (header, body)
-        self.pieces.extend(piece for piece in body.held if piece not in self.pieces)
+        news = [piece for piece in body.held if piece not in self.pieces]
+        self.pieces += news
+        self.untaken |= bool(news)
+
+    def stop_waiting(self) -> None:
+        """D-07: who has not answered by now is lost."""
+        self.done_with.update(self.awaited.values())
+        self.awaited.clear()
+        self.awaits_members = False
 
     def on_gone(self, connection_id: ConnectionId) -> None:
         """The remote group has no such connection: it holds nothing that came on it."""
@@ -69,7 +90,7 @@ class Recovery:
     def wanted_of_members(self, order_end: int) -> int:
         """How far the best informed member is, if that is further than this replica."""
         best = max(self.order_ends.values(), default=0)
-        return best if best > order_end else 0
+        return best if self.awaits_members and best > order_end else 0
 
     def collected(self, order_end: int) -> bool:
         return not self.awaited and not self.wanted_of_members(order_end)

@@ -7,6 +7,7 @@ group's finished connection numbers are remembered: as a floor and the few numbe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from llft.core.messaging.connection import Connection
 from llft.identifiers import ConnectionId, GroupId, Role, ViewId
@@ -75,6 +76,11 @@ class ConnectionTable:
         connection.number = self.created_count
         self.by_id[connection_id] = connection
         return connection
+
+    def created_after(self, number: int) -> list[Connection]:
+        """Those that the table got to know after the one of this number, in that order."""
+        newest_first = takewhile(lambda c: c.number > number, reversed(self.by_id.values()))
+        return list(newest_first)[::-1]
 
     def bind(self, connection: Connection, fd: int) -> None:
         connection.fd = fd

@@ -54,7 +54,8 @@ PLANTS = (
         "recovery-does-not-wait",
         "a new primary does not wait for the answers of the remote groups",
         (Patch(Recovery, "collected", returns(True)),),
-        seed=4,
+        profile="loss",
+        seed=1,
     ),
     Plant(
         "settle-without-check",

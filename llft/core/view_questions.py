@@ -1,0 +1,41 @@
+"""Whom a new primary asks about the old one (line 29), and when.
+
+Law: every connection is asked about before the view is settled, whenever this replica gets to know of it.
+What the other members and the remote groups tell may order the opening of connections that this replica had
+never heard of; the old primary may have spoken on them, to groups that nobody has asked yet (D-45).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llft.core.membership.recovery import Recovery
+from llft.core.messaging.connection import Connection
+from llft.core.standing import PRIMARY
+from llft.wire.messages import MessageType, NewPrimaryViewBody
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+
+def send_question(replica: Replica, connection: Connection) -> None:
+    messaging = replica.messaging
+    delivered = connection.delivered_position + (connection.read_offset > 0)
+    body = NewPrimaryViewBody(
+        replica.standing.role == PRIMARY,
+        messaging.lane.orders.end,
+        delivered,
+        connection.received_digest(delivered),
+    )
+    messaging.send_control(connection, MessageType.NEW_PRIMARY_VIEW, body)
+
+
+def ask_newly_known(replica: Replica, recovery: Recovery) -> None:
+    """Line 29 for the connections that were created since it was last done; all of them, the first time."""
+    table = replica.messaging.table
+    for connection in table.created_after(recovery.asked_number):
+        connection.settled = bool(connection.reset_reason)
+        if not connection.settled:
+            recovery.on_discovered(connection.connection_id, connection.remote_group_id)
+            send_question(replica, connection)
+    recovery.asked_number = table.created_count
