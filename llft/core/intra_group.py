@@ -205,10 +205,12 @@ class IntraGroup:
             self.replica.answer_wanted = True
 
     def _is_of_our_history(self, header: Header) -> bool:
-        """A recovering primary takes what its members know. A backup takes it from the settled primary only:
-        what another member gave for the recovery may lie beyond the virtual synchrony point."""
+        """A recovering primary takes what its members know while it collects. A backup takes it from the
+        settled primary only: what another member gave for the recovery may lie beyond the virtual
+        synchrony point."""
         if self.standing.role == RECOVERING:
-            return True
+            recovery = self.replica.view_change.recovery
+            return recovery is not None and recovery.awaits_members
         return self.standing.role == BACKUP and header.view_start == self.standing.view_start != UNSETTLED
 
     def on_local_nack(self, header: Header, body: NackBody) -> None:

@@ -14,15 +14,13 @@ from llft.core.membership.transitions import check_transition
 from llft.core.messaging.connection import Connection
 from llft.core.standing import PRIMARY, RECOVERING
 from llft.core.view_answers import has_sent_other, received_view, send_answer, unknown_connection
-from llft.core.view_questions import ask_newly_known, send_question
+from llft.core.view_questions import ask_members, ask_newly_known, send_question
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Latency, RoleChanged, ViewInstalled
 from llft.wire.messages import (
     UNSETTLED,
     Header,
-    MessageType,
-    NackBody,
     NewPrimaryViewAckBody,
     NewPrimaryViewBody,
 )
@@ -54,7 +52,8 @@ class ViewChange:
         """Lines 26-29. The view number was raised with the proposal."""
         replica = self.replica
         self.standing.view_start = UNSETTLED
-        self.messaging.recoverable_view = old_view
+        if old_view == self.settled_view:  # else ours may go on beyond where that view began
+            self.messaging.recoverable_view = old_view
         self.messaging.uncache()
         self.recovery = Recovery(order_ends=order_ends, started_ns=replica.now_ns)
         self.recovery.bound_ns = replica.now_ns + replica.config.timeouts.recovery_bound_ns
@@ -62,7 +61,7 @@ class ViewChange:
             replica.semi_passive.execute_log()
         replica.intra.send_heartbeat()
         ask_newly_known(replica, self.recovery)
-        self._ask_members(self.recovery)
+        ask_members(replica, self.recovery)
 
     def ask(self) -> None:
         """Line 29 once more, where there is no definite answer yet."""
@@ -74,16 +73,7 @@ class ViewChange:
                 recovery.on_gone(connection_id)
             else:
                 send_question(self.replica, connection)
-        self._ask_members(recovery)
-
-    def _ask_members(self, recovery: Recovery) -> None:
-        """The local members' part of line 31."""
-        orders = self.messaging.lane.orders
-        wanted = recovery.wanted_of_members(orders.end)
-        if wanted:
-            body = NackBody(self.standing.birth_id, order_start=orders.end, order_end=wanted)
-            self.replica.intra.send(MessageType.NACK, body)
-        recovery.ask_ns = self.replica.now_ns + self.replica.config.timeouts.propose_interval_ns
+        ask_members(self.replica, recovery)
 
     def on_timer(self, now_ns: int) -> None:
         recovery = self.recovery
@@ -161,7 +151,7 @@ class ViewChange:
             return
         ask_newly_known(self.replica, recovery)
         if recovery.phase == COLLECTING and recovery.collected(self.messaging.lane.orders.end):
-            recovery.phase, recovery.untaken = PERFORMING, True
+            recovery.begin_performing()
             recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
         if recovery.phase == PERFORMING:
             if recovery.untaken and not self._take_pieces(recovery):
@@ -191,7 +181,7 @@ class ViewChange:
         """Line 32, and nobody is left who may know more."""
         cursor = self.replica.cursor
         performed = cursor is not None and cursor.at_end and self.replica.determinizer.caught_up
-        return performed and not recovery.awaited
+        return performed and recovery.collected(self.messaging.lane.orders.end)
 
     # -- the virtual synchrony point: lines 33-35 ----------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from llft.core.membership.recovery import Recovery
 from llft.core.messaging.connection import Connection
 from llft.core.standing import PRIMARY
-from llft.wire.messages import MessageType, NewPrimaryViewBody
+from llft.wire.messages import MessageType, NackBody, NewPrimaryViewBody
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -39,3 +39,13 @@ def ask_newly_known(replica: Replica, recovery: Recovery) -> None:
             recovery.on_discovered(connection.connection_id, connection.remote_group_id)
             send_question(replica, connection)
     recovery.asked_number = table.created_count
+
+
+def ask_members(replica: Replica, recovery: Recovery) -> None:
+    """The local members' part of line 31 (D-28)."""
+    orders = replica.messaging.lane.orders
+    wanted = recovery.wanted_of_members(orders.end)
+    if wanted:
+        body = NackBody(replica.standing.birth_id, order_start=orders.end, order_end=wanted)
+        replica.intra.send(MessageType.NACK, body)
+    recovery.ask_ns = replica.now_ns + replica.config.timeouts.propose_interval_ns

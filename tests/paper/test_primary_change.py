@@ -299,6 +299,31 @@ class TestRecovery:
             assert play.results("s3")[1:] == [b"one", 5]
             assert roles(play) == {"s2": "primary", "s3": "backup"}
 
+    def test_line_31_what_is_reflected_of_a_view_whose_start_is_not_known_waits_for_the_answer(self) -> None:
+        """s2 was primary so shortly that s3 never heard where its view began. The answer of the client
+        says it, the client's next Request does not: taken from there, it would seem to be too much."""
+        with Playbook() as play:
+            connected(play, servers=3)
+            play.mark()
+            play.crash("s1")
+            play.until(lambda: play["s2"].role == "recovering")
+            play.act("s", Receive(1, 9), ReadClock(), Send(1, b"reply"), Receive(1, 9))
+            with play.dropping(Rule((HEARTBEAT, KEEP_ALIVE), by="s2", to="s3")):
+                play.act("c", Send(1, b"one"), Receive(1, 9), Send(1, b"two"))
+                play.until(lambda: len(play.results("c1")) == 4)
+            did, dead = list(play.results("s2")), play["s2"].standing.birth_id
+            play.crash("s2")
+            play.certify(dead, to="s3")
+            assert roles(play) == {"s3": "recovering"}
+            assert play.sent(REQUEST, "c1")[-1].message.reflected_bytes
+            assert play.deliver(Rule((REQUEST,), to="s3"))
+            assert len(play.results("s3")) == 1, "it waits for the answer"
+            play.until(lambda: play["s3"].role == "primary")
+            play.run(40)
+            assert play.results("s3") == [*did, b"two"], "the clock reading, too"
+            assert suspects(play, "s") == ["s1", "s2"]
+            play.drop()
+
     def test_line_31_what_another_member_knows_is_retrieved(self) -> None:
         """D-28: s3 has order information that s2 has not, and no remote group holds it any more."""
         with Playbook() as play:

@@ -46,6 +46,12 @@ REGRESSIONS: list[Regression] = [
     Regression(
         "loss", 148, {}, "replies: a connection that a new primary learnt of in recovery was not asked about"
     ),
+    Regression(
+        "loss",
+        484,
+        {},
+        "progress: the last member took bytes of a view without its start, and left",
+    ),
     Regression("crash", 50, {}, "resets: a dropped message was reported under the view before its own"),
     Regression(
         "reorder",

@@ -38,6 +38,7 @@ class Recovery:
         self.order_ends = dict(order_ends)
         """How much order information each member has; the new primary carries what one of them lacks."""
         self.awaits_members = True
+        """While it collects. Pieces show where a later view began; what members have beyond that is void."""
         self.answers: dict[ConnectionId, tuple[Header, NewPrimaryViewAckBody]] = {}
         self.gone: list[ConnectionId] = []
         self.pieces: list[OrderRange] = []
@@ -69,6 +70,10 @@ class Recovery:
         news = [piece for piece in body.held if piece not in self.pieces]
         self.pieces += news
         self.untaken |= bool(news)
+
+    def begin_performing(self) -> None:
+        """What the members know is here; the pieces are to be taken."""
+        self.phase, self.awaits_members, self.untaken = PERFORMING, False, True
 
     def stop_waiting(self) -> None:
         """D-07: who has not answered by now is lost."""

@@ -60,7 +60,7 @@ class Messaging:
         self.waiting_for_backups = False
         """Something is held back until a backup reports its watermark."""
         self.recoverable_view: ViewId = NO_VIEW
-        """While recovering: the old view, whose reflected order information is still wanted."""
+        """While recovering: the old view, if its start is known. What is reflected of it is wanted."""
         self.on_unagreed_view: Callable[[Connection, Header], None] = lambda connection, header: None
         """Told of messages of a newer view of the remote group that has not asked us about its past."""
         self.on_lost_messages: Callable[[Connection], None] = lambda connection: None
@@ -430,7 +430,7 @@ class Messaging:
         """Our own order information, as the remote group got it in the view it believes in. A backup that
         does not know yet where the view begins waits: it may hold bytes of the old view beyond that."""
         if self.standing.role == RECOVERING:
-            if believed == self.recoverable_view:
+            if believed == self.recoverable_view != NO_VIEW:
                 self.lane.orders.insert(start, data)
         elif believed == self.standing.view and self.standing.view_start != UNSETTLED:
             if self.standing.role == PRIMARY:
