@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from llft.cli import load
+from llft.cli import load_client
 from llft.cli.demo_server import Bank
 from llft.cli.load_client import AROUND_NS, Client, Verdict
 
@@ -17,7 +17,7 @@ from llft.cli.load_client import AROUND_NS, Client, Verdict
 def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Client, socket.socket]]:
     mine, theirs = socket.socketpair()
     mine.setblocking(False)
-    monkeypatch.setattr(load, "_connect", lambda port: mine)
+    monkeypatch.setattr(load_client, "connect", lambda port: mine)
     yield Client(1, 0, Verdict()), theirs
     mine.close()
     theirs.close()
