@@ -215,19 +215,27 @@ class Driver:
     def work(self) -> None:
         """Whatever has arrived, and whatever is due. Lock held.
 
-        A thread of a primary's program that got something to do gets it at once: what else has arrived waits
-        for whoever serves the network next, which is that thread as a rule."""
-        arrived = self._arrived
-        arrived += self.network.receive()
+        What arrived comes before what is due: a message that has waited here must not be missed for its
+        having waited. Looking at the others took time, so there may be more by now."""
+        self._look_at_arrived(hand_over=self.token and self.core.live)
+        for birth_id in self.network.work(originals.monotonic_ns()):
+            self._step(events.PeerDied(birth_id))
+        if originals.monotonic_ns() >= self.core.next_deadline():
+            self._look_at_arrived(hand_over=False)
+            if originals.monotonic_ns() >= self.core.next_deadline():
+                self._step(DEADLINE_PASSED)
+
+    def _look_at_arrived(self, *, hand_over: bool) -> None:
+        """`hand_over`: a thread that gets something to do gets it at once; what else has arrived waits for
+        whoever serves the network next, which is that thread as a rule."""
+        application, arrived = self.application, self._arrived
+        hand_over = hand_over and application.out_count == 0
+        if not (hand_over and arrived):
+            arrived += self.network.receive()
         while arrived:
             self._step(events.MessageReceived(arrived.popleft()))
-            if self.token and self.core.live and self.application.out_count:
-                break
-        now_ns = originals.monotonic_ns()
-        for birth_id in self.network.work(now_ns):
-            self._step(events.PeerDied(birth_id))
-        if now_ns >= self.core.next_deadline():
-            self._step(DEADLINE_PASSED)
+            if hand_over and application.out_count:
+                return
 
     def happen(self, event: events.Event) -> None:
         """The start, before there are other threads."""

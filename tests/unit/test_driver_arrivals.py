@@ -1,0 +1,114 @@
+"""What arrived and what is due: in which order the driver sees to them, and what it leaves to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llft.config import GroupConfig
+from llft.core import events
+from llft.core.effects import Effect
+from llft.identifiers import BirthId
+from llft.instant import NEVER
+from llft.runtime.driver import Driver
+from llft.runtime.poller import Poller
+from tests.unit.test_driver import Silence
+
+
+class Batches(Silence):
+    """A network that has these datagrams, a batch at a time."""
+
+    def __init__(self, *batches: list[bytes]) -> None:
+        self.batches = list(batches)
+
+    def receive(self) -> list[bytes]:
+        return self.batches.pop(0) if self.batches else []
+
+    def work(self, now_ns: int) -> list[BirthId]:
+        return []
+
+
+class Core:
+    """It waits for b"beat"; `on_message` is what a message does beyond that."""
+
+    config = GroupConfig(group_id=7)
+
+    def __init__(self, *, live: bool) -> None:
+        self.live = live
+        self.deadline_ns = NEVER
+        self.seen: list[bytes | str] = []
+        self.on_message: Callable[[], None] = lambda: None
+
+    def next_deadline(self) -> int:
+        return self.deadline_ns
+
+    def step(self, event: events.Event, now_ns: int) -> list[Effect]:
+        if isinstance(event, events.MessageReceived):
+            self.seen.append(event.data)
+            if event.data == b"beat":
+                self.deadline_ns = NEVER
+            self.on_message()
+        else:
+            self.seen.append(type(event).__name__)
+            self.deadline_ns = NEVER
+        return []
+
+
+def driver_of(core: Core, network: Batches) -> Driver:
+    stub: Any = core
+    return Driver(stub, network, network, Poller())
+
+
+def test_nobody_is_missed_whose_beat_lies_in_the_socket() -> None:
+    """Looking at the first batch may take longer than the time that was left."""
+    core = Core(live=False)
+    core.deadline_ns = 0
+    driver_of(core, Batches([b"one", b"two"], [b"beat"])).work()
+    assert core.seen == [b"one", b"two", b"beat"]
+
+
+def test_what_is_due_is_done_if_nothing_came() -> None:
+    core = Core(live=False)
+    core.deadline_ns = 0
+    driver_of(core, Batches([b"one"])).work()
+    assert core.seen == [b"one", "DeadlinePassed"]
+
+
+def test_who_gets_something_to_do_gets_it_at_once() -> None:
+    core = Core(live=True)
+    network = Batches([b"one", b"two", b"three"], [b"four"])
+    driver = driver_of(core, network)
+
+    def give() -> None:
+        driver.application.out_count = 1
+
+    core.on_message = give
+    driver.work()
+    assert core.seen == [b"one"]
+    assert driver.until_deadline() == 0, "there is more to look at"
+    driver.application.out_count = 0
+    driver.work()
+    assert core.seen == [b"one", b"two"]
+    assert network.batches == [[b"four"]], "and no more is taken before"
+
+
+def test_while_the_program_computes_all_that_came_is_looked_at() -> None:
+    core = Core(live=True)
+    driver = driver_of(core, Batches([b"one", b"two", b"three"]))
+    driver.application.out_count = 1
+    driver.work()
+    assert core.seen == [b"one", b"two", b"three"]
+
+
+def test_what_is_due_waits_for_nobody() -> None:
+    """Not for a thread that got something to do, either: a primary has to beat."""
+    core = Core(live=True)
+    driver = driver_of(core, Batches([b"one", b"two"], [b"three"]))
+
+    def give() -> None:
+        driver.application.out_count = 1
+
+    core.on_message = give
+    core.deadline_ns = 0
+    driver.work()
+    assert core.seen == [b"one", b"two", b"three", "DeadlinePassed"]
