@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 # The native parts, if there is a C compiler; without one it says what is lost, and all else works.
-$(NATIVE): $(STAMP) $(wildcard llft/runtime/native/*.c) llft/runtime/native/build.py
+$(NATIVE): $(STAMP) $(wildcard llft/runtime/native/*.[ch]) llft/runtime/native/build.py
 	$(BIN)/python -m llft.runtime.native.build
 	@touch $@
 

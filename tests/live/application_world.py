@@ -39,6 +39,9 @@ POLL_INTERVAL_S = 0.05
 PACE_S = 0.06
 """Between requests of a client. Where all is slow, rejoining above all, there is then not more to judge."""
 REPLICAS = 3
+CLIENTS = 4
+BETWEEN_KILLS = 40
+"""So many requests are answered before each kill."""
 
 Reply = dict[str, Any]
 
@@ -372,6 +375,21 @@ def running(command: Sequence[str], port: int) -> Iterator[None]:
 
 
 # -- what must hold afterwards --------------------------------------------------------------------------
+
+
+def survive(run: ReplicatedRun, speak: Callable[[int], Speaker], kills: int) -> tuple[list[Entry], Reply]:
+    """Kills of primaries under load. What was answered, in the server's order, and its last state."""
+    clients = Clients(CLIENTS, lambda: speak(run.port))
+    for _ in range(kills):
+        clients.await_progress(BETWEEN_KILLS)
+        run.kill_primary()
+    clients.await_progress(BETWEEN_KILLS)
+    entries = clients.stop()
+    last = speak(run.port)
+    dump = last.dump()
+    last.close()
+    run.await_whole()
+    return entries, dump
 
 
 def assert_like_unreplicated(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.live.application_world import (
-    Clients,
     HttpSpeaker,
     LineSpeaker,
     ParitySpeaker,
@@ -16,11 +15,8 @@ from tests.live.application_world import (
     assert_journals_hold,
     assert_like_unreplicated,
     replicated,
+    survive,
 )
-
-CLIENTS = 4
-BETWEEN_KILLS = 40
-"""So many requests are answered before each kill."""
 
 SERVERS: dict[str, tuple[Sequence[str], Callable[[int], Speaker], int]] = {
     "kv-locked": (["kv_locked.py"], LineSpeaker, 5),
@@ -39,16 +35,7 @@ SERVERS: dict[str, tuple[Sequence[str], Callable[[int], Speaker], int]] = {
 def test_kills_change_nothing(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     words, speak, kills = SERVERS[name]
     with replicated(tmp_path_factory.mktemp("h"), name, words) as run:
-        clients = Clients(CLIENTS, lambda: speak(run.port))
-        for _ in range(kills):
-            clients.await_progress(BETWEEN_KILLS)
-            run.kill_primary()
-        clients.await_progress(BETWEEN_KILLS)
-        entries = clients.stop()
-        last = speak(run.port)
-        dump = last.dump()
-        last.close()
-        run.await_whole()
+        entries, dump = survive(run, speak, kills)
     assert_unlike([entry.luck[0] for entry in entries if entry.luck and isinstance(entry.luck[0], str)])
     assert_journals_hold(run)
     assert_like_unreplicated(entries, dump, words, speak)

@@ -61,6 +61,14 @@ def told(line: Lifeline, wait_s: float = PATIENCE_S) -> list[BirthId]:
     return line.take_dead() if ready else []
 
 
+def told_in_all(line: Lifeline, count: int) -> list[BirthId]:
+    found: list[BirthId] = []
+    until_s = time.monotonic() + PATIENCE_S
+    while len(found) < count and time.monotonic() < until_s:
+        found += told(line, 0.1)
+    return found
+
+
 def test_a_killed_process_is_told_once_and_its_file_goes(
     hold: Callable[[], Holder], watcher: Lifeline, tmp_path: Path
 ) -> None:
@@ -78,11 +86,7 @@ def test_all_who_watch_are_told(hold: Callable[[], Holder], watcher: Lifeline) -
     for _ in range(5):
         assert watcher.watch(birth(holder))
     holder.kill()
-    found: list[BirthId] = []
-    until_s = time.monotonic() + PATIENCE_S
-    while len(found) < 5 and time.monotonic() < until_s:
-        found += told(watcher, 0.1)
-    assert found == [birth(holder)] * 5
+    assert told_in_all(watcher, 5) == [birth(holder)] * 5
 
 
 def test_a_process_that_becomes_another_program_has_ended(
@@ -122,8 +126,4 @@ def test_a_line_has_room_for_many_and_says_when_it_is_full(
     watched = [watcher.watch(birth(holder)) for _ in range(260)]
     assert watched == [True] * 256 + [False] * 4
     holder.kill()
-    found: list[BirthId] = []
-    until_s = time.monotonic() + PATIENCE_S
-    while len(found) < 256 and time.monotonic() < until_s:
-        found += told(watcher, 0.1)
-    assert found == [birth(holder)] * 256
+    assert told_in_all(watcher, 256) == [birth(holder)] * 256

@@ -14,6 +14,7 @@ from llft.journal.record import Diverged
 from llft.simulator.from_journals import read_journals
 from tests.live import application_world
 from tests.live.application_world import (
+    BETWEEN_KILLS,
     Clients,
     HttpSpeaker,
     LineSpeaker,
@@ -21,11 +22,10 @@ from tests.live.application_world import (
     assert_journals_hold,
     assert_like_unreplicated,
     replicated,
+    survive,
     until,
 )
 
-CLIENTS = 4
-BETWEEN_KILLS = 40
 KILLS = 3
 RACERS, QUICK_S = 6, 0.002
 
@@ -39,16 +39,7 @@ SERVERS: dict[str, tuple[Sequence[str], Callable[[int], Speaker]]] = {
 def test_kills_change_nothing(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     words, speak = SERVERS[name]
     with replicated(tmp_path_factory.mktemp("h"), name, words, threads="ordered") as run:
-        clients = Clients(CLIENTS, lambda: speak(run.port))
-        for _ in range(KILLS):
-            clients.await_progress(BETWEEN_KILLS)
-            run.kill_primary()
-        clients.await_progress(BETWEEN_KILLS)
-        entries = clients.stop()
-        last = speak(run.port)
-        dump = last.dump()
-        last.close()
-        run.await_whole()
+        entries, dump = survive(run, speak, KILLS)
     assert_journals_hold(run)
     assert_like_unreplicated(entries, dump, words, speak)
 

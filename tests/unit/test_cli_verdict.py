@@ -46,6 +46,16 @@ def test_percentiles_are_values_that_occurred() -> None:
     }
 
 
+def test_load_without_faults_passes_if_nobody_was_suspected() -> None:
+    usual = {"p50": 5.0, "p99": 9.0, "max": 11.0}
+    counts = {**CLEAN, "latency_ms": usual}
+    calm = verdict_object(counts, [], suspicions=0, failure="", calm=True)
+    assert (calm["passed"], calm["latency_ms"]) == (True, usual)
+    assert "a request took p50 5.0 ms, p99 9.0 ms" in verdict_lines(calm)
+    assert not verdict_object(counts, [], suspicions=1, failure="", calm=True)["passed"]
+    assert not verdict_object(counts, [], suspicions=0, failure="")["passed"], "nobody was killed"
+
+
 def test_only_undeserved_suspicions_count(tmp_path: Path) -> None:
     write(
         tmp_path / "replica-2-1.llj",

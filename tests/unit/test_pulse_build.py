@@ -24,6 +24,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.parent.mkdir()
     path.write_text("int pulse_start(void) { return 0; }\n")
     monkeypatch.setattr(build, "SOURCES", (str(path),))
+    monkeypatch.setattr(build, "HEADERS", ())
     return path
 
 

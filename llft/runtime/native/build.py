@@ -20,6 +20,7 @@ from llft import originals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = tuple(os.path.join(HERE, name) for name in ("pulse.c", "lifeline.c"))
+HEADERS = (os.path.join(HERE, "quiet_thread.h"),)
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", "-pthread")
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_BOUND_S = 30.0
@@ -38,7 +39,7 @@ def library() -> str:
 
 def library_name() -> str:
     digest = blake2b(" ".join(FLAGS).encode(), digest_size=6)
-    for source in SOURCES:
+    for source in (*SOURCES, *HEADERS):
         with open(source, "rb") as file:
             digest.update(file.read())
     return f"native-{digest.hexdigest()}-{os.uname().machine}.so"

@@ -20,7 +20,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +28,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "quiet_thread.h"
+
 #define MAGIC UINT64_C(0x3165666c2d74666c) /* "lft-lfe1" */
-#define STACK_BYTES (64 * 1024)
 #define PATH_BYTES 512
 #define WATCHERS 256
 
@@ -53,24 +53,6 @@ static struct {
     sem_t held;
     int failed;
 } own;
-
-/* A detached thread to which no signal of the program goes. */
-static int start_thread(void *(*run)(void *), void *argument) {
-    pthread_attr_t attributes;
-    pthread_t thread;
-    sigset_t all, before;
-    int failed = pthread_attr_init(&attributes);
-    if (failed)
-        return failed;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&thread, &attributes, run, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return failed;
-}
 
 static struct line *map(int fd) {
     void *found = mmap(NULL, sizeof(struct line), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -119,7 +101,7 @@ int lifeline_hold(const char *path) {
     if (!failed)
         failed = prepare(own.line);
     if (!failed)
-        failed = sem_init(&own.held, 0, 0) ? errno : start_thread(hold, NULL);
+        failed = sem_init(&own.held, 0, 0) ? errno : start_quiet_thread(hold, NULL);
     if (!failed) {
         while (sem_wait(&own.held) && errno == EINTR)
             ;
@@ -180,7 +162,7 @@ int lifeline_watch(const char *path, uint64_t token, int tell_fd) {
     if (!failed) {
         uint32_t place = watch->line->taken++;
         watch->mutex = &watch->line->mutex[place % WATCHERS];
-        failed = place < WATCHERS ? start_thread(await_death, watch) : EAGAIN;
+        failed = place < WATCHERS ? start_quiet_thread(await_death, watch) : EAGAIN;
         if (failed)
             munmap(watch->line, sizeof *watch->line);
     }

@@ -21,17 +21,17 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
+#include "quiet_thread.h"
+
 #define SLOTS 64
 #define DATAGRAM_BYTES 512
 #define DESTINATIONS 64
 #define ADDRESS_BYTES 6 /* IPv4 address and port, both in network order */
-#define STACK_BYTES (64 * 1024)
 #define SECOND_NS INT64_C(1000000000)
 
 /* When Python has beaten last. It writes here without a call. */
@@ -135,9 +135,6 @@ static int prepare_lock(void) {
 
 /* Once in a process's life, before anything else. Returns 0, or an errno. */
 int pulse_start(int fd, int64_t patience_ns, int64_t spacing_ns, int64_t bound_ns) {
-    pthread_attr_t attributes;
-    pthread_t thread;
-    sigset_t all, before;
     if (pulse.is_started)
         return EALREADY;
     int failed = prepare_lock();
@@ -148,18 +145,7 @@ int pulse_start(int fd, int64_t patience_ns, int64_t spacing_ns, int64_t bound_n
     pulse.patience_ns = patience_ns;
     pulse.spacing_ns = spacing_ns;
     pulse.bound_ns = bound_ns;
-    failed = pthread_attr_init(&attributes);
-    if (failed)
-        return failed;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* The program's signals are for its own threads: one that came here would interrupt nobody's call. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&thread, &attributes, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return failed;
+    return start_quiet_thread(run, NULL);
 }
 
 /* Python has left a role or a view: what it said there is not said any more. */
