@@ -12,13 +12,15 @@ from llft.journal.record import Record, Stamp
 
 
 class Outbox:
-    __slots__ = ("effects", "journalling", "now_ns", "standing")
+    __slots__ = ("_stamp", "effects", "journalling", "now_ns", "standing")
 
     def __init__(self, standing: Standing, *, journalling: bool) -> None:
         self.standing = standing
         self.journalling = journalling
         self.now_ns = 0
         self.effects: list[Effect] = []
+        self._stamp = Stamp(-1, standing.group_id, standing.birth_id, standing.view)
+        """Of the last record: those of one instant have the same."""
 
     def multicast(self, group_id: GroupId, data: bytes) -> None:
         self.effects.append(Multicast(group_id, data))
@@ -29,8 +31,10 @@ class Outbox:
     def record(self, kind: Callable[..., Record], *fields: Any) -> None:
         """Journal a record of this kind: the stamp is added here."""
         if self.journalling:
-            standing = self.standing
-            stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, standing.view)
+            standing, stamp = self.standing, self._stamp
+            if stamp.time_ns != self.now_ns or stamp.view is not standing.view:
+                stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, standing.view)
+                self._stamp = stamp
             self.effects.append(WriteRecord(kind(stamp, *fields)))
 
     def record_of_view(self, view: ViewId, kind: Callable[..., Record], *fields: Any) -> None:

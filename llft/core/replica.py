@@ -48,7 +48,6 @@ from llft.core.view_change import ViewChange
 from llft.core.virtual_sockets import VirtualSockets
 from llft.errors import DivergenceError, PeerError
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, Member, ViewId
-from llft.instant import NEVER
 from llft.journal.record import ClockRead, MembershipChanged, Operated, RoleChanged
 from llft.wire.messages import (
     UNSETTLED,
@@ -113,11 +112,9 @@ class Replica:
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
         self.answer_wanted = False
         self.last_step_ns = 0
+        self._pause_ns = 3 * config.timeouts.heartbeat_interval_ns
+        self.next_deadline = self.timers.next_deadline
         self._handlers: dict[type, Callable[[Any], None]] = {
-            events.MessageReceived: lambda event: self.inbox.on_datagram(event.data),
-            events.OperationInvoked: lambda event: self.determinizer.invoke(
-                event.thread, event.operation, self.now_ns
-            ),
             events.ThreadEnded: lambda event: self.determinizer.thread_ended(event.thread),
             events.DeadlinePassed: lambda event: self.timers.on_deadline(),
             events.Started: self._on_started,
@@ -134,17 +131,21 @@ class Replica:
             return []
         self.now_ns = now_ns
         self.outbox.now_ns = now_ns
-        self.timers.notice_pause(now_ns)
+        if now_ns - self.last_step_ns > self._pause_ns:
+            self.timers.notice_pause(now_ns)
+        self.last_step_ns = now_ns
         try:
             kind = type(event)
-            self._handlers[kind](event)
+            if kind is events.OperationInvoked:
+                self.determinizer.invoke(event.thread, event.operation, now_ns)  # type: ignore[union-attr]
+            elif kind is events.MessageReceived:
+                self.inbox.on_datagram(event.data)  # type: ignore[union-attr]
+            else:
+                self._handlers[kind](event)
             self._settle(from_outside=kind not in _OF_THE_APPLICATION)
         except DivergenceError as error:
             self.reset_and_rejoin(f"diverged: {error}")
         return self.outbox.drain()
-
-    def next_deadline(self) -> int:
-        return NEVER if self.standing.role == LEFT else self.timers.next_deadline()
 
     @property
     def role(self) -> str:
@@ -204,12 +205,13 @@ class Replica:
         did itself brings no news from outside."""
         standing = self.standing
         if self.live:
-            held = self._must_hold()
+            held = self.messaging.silent or self._must_slow_down()
             if from_outside or held != self.determinizer.held:
                 self.determinizer.held = held
                 if not held:
                     self.determinizer.poke(self.now_ns)
-            self._serve_waiting()
+            if self.messaging.waiting_for_backups:
+                self._serve_waiting()
         elif self.cursor is not None:
             if from_outside:
                 self.follow_log()
@@ -220,7 +222,8 @@ class Replica:
             self.intra.send_heartbeat(self.reticence.heartbeat_flags())
         if self.reticence.switch_at >= 0:
             self.reticence.switch_if_ready()
-        self.hand_out_completions()
+        if self.determinizer.engine.completions:
+            self.hand_out_completions()
         if self.transfer.recipients and standing.role == PRIMARY and not self.reticence.silent:
             self.outbox.effects.append(CaptureState())
 
@@ -233,10 +236,8 @@ class Replica:
             else:
                 self.outbox.effects.append(StartThread(thread, value))
 
-    def _must_hold(self) -> bool:
-        """Intra-group flow control, a switch, doubt, minority: no new order information now."""
-        if self.reticence.silent:
-            return True
+    def _must_slow_down(self) -> bool:
+        """Intra-group flow control: no new order information now."""
         lane = self.messaging.lane
         return self.messaging.flow.engaged(
             order_end=lane.orders.end, group_watermark=lane.group_watermark, now_ns=self.now_ns
@@ -244,8 +245,6 @@ class Replica:
 
     def _serve_waiting(self) -> None:
         """Something is held back until backups know more: tell them at once, and ask."""
-        if not self.messaging.waiting_for_backups:
-            return
         orders = self.messaging.lane.orders
         known = min(self.messaging.watermarks.of_member.values(), default=orders.end)
         if known < orders.end and self.now_ns < self.timers.may_tell_ns():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from llft.config import PartitionPolicy, Replication
 from llft.core.periodic import PeriodicProcessing
-from llft.core.standing import BACKUP, PRIMARY, PROPOSING
+from llft.core.standing import BACKUP, LEFT, PRIMARY, PROPOSING
 from llft.identifiers import NO_BIRTH, BirthId, GroupId
 from llft.instant import NEVER
 from llft.journal.record import Suspected
@@ -59,20 +59,22 @@ class Timers:
             replica.primary_change.retransmit_ns,
             replica.transfer.retransmit_ns,
             self.messaging.soonest_ns,
-            replica.determinizer.next_deadline(),
         )
         role = self.standing.role
         if role == BACKUP:
-            return min(deadline, self._primary_deadline())
+            return min(deadline, self._primary_deadline())  # nothing else ever waits at a backup
         if role == PRIMARY:
             deadline = min(
                 deadline,
-                replica.sockets.connect_deadline(),
                 replica.transfer.update_ns,
                 replica.reticence.switching_until_ns or NEVER,
                 self.may_tell_ns() if self.messaging.waiting_for_backups else NEVER,
             )
-        return min(deadline, replica.view_change.next_deadline())
+            if replica.sockets.connecting:
+                deadline = min(deadline, replica.sockets.connect_deadline())
+        elif role == LEFT:
+            return NEVER
+        return min(deadline, replica.determinizer.next_deadline(), replica.view_change.next_deadline())
 
     def _primary_deadline(self) -> int:
         standing = self.standing
@@ -136,9 +138,7 @@ class Timers:
         """This process itself was stopped for a while: what it did not hear says nothing about others,
         and a primary must not speak before it knows that it still is one."""
         replica = self.replica
-        gap_ns = now_ns - replica.last_step_ns
-        replica.last_step_ns = now_ns
-        if gap_ns <= 3 * self.timeouts.heartbeat_interval_ns or not self.standing.membership:
+        if not self.standing.membership:
             return
         for birth_id in list(replica.detector.heard_ns):
             replica.detector.restart(birth_id, now_ns)

@@ -273,11 +273,12 @@ class Process:
 
     def _note(self, event: events.Event) -> None:
         kind = type(event)
-        value = 0
         if kind is events.MessageReceived:
             value = crc32(event.data)  # type: ignore[union-attr]
         elif kind is events.OperationInvoked:
             value = event.thread  # type: ignore[union-attr]
+        else:
+            value = 0
         trace = self.world.trace
         trace.add(self.world.now_ns, self.number, EVENT_KINDS[kind], value)
         if trace.tracing:

@@ -37,6 +37,8 @@ Choice = TypeVar("Choice", bound=Enum)
 MINOR_MISHAPS = LinkQuality(loss=0.006, duplication=0.003, reorder=0.004, corruption=0.001, spike=0.001)
 TARGET_REQUESTS = 204
 """Application requests of one seed, over all client groups."""
+TARGET_REQUESTS_VIA_MIDDLE = 120
+"""The same where each of them makes the middle tier perform one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,8 @@ def draw_topology(rng: random.Random, profile: Profile, options: SimulationOptio
         raise MisuseError("bad number of replicas", "1 to 5", replicas=options.replicas)
     outline = TOPOLOGIES[name](rng)
     front = MIDDLE_GROUP if outline.has_middle else SERVER_GROUP
-    requests = -(-TARGET_REQUESTS // outline.client_count)
+    target = TARGET_REQUESTS_VIA_MIDDLE if outline.has_middle else TARGET_REQUESTS
+    requests = -(-target // outline.client_count)
     draw = _GroupDraw(rng, profile, options, requests)
     groups = [draw.group(SERVER_GROUP, "S", SERVER, (), replicated=True)]
     if outline.has_middle:

@@ -67,6 +67,11 @@ class OrderDecoder:
         return self.offset + self._run_size + len(self._buffer) - self._position
 
     @property
+    def exhausted(self) -> bool:
+        """All that was fed has been handed out."""
+        return self._run == 0 and self._position == len(self._buffer)
+
+    @property
     def between_entries(self) -> bool:
         return self._run == 0
 

@@ -593,12 +593,11 @@ class TestRunner:
     ) -> None:
         judged: list[Evidence] = []
 
-        def check_all(evidence: Evidence) -> list[Violation]:
+        def judge(evidence: Evidence) -> tuple[list[Violation], dict[str, int]]:
             judged.append(evidence)
-            return [Violation("planted", "by the test")]
+            return [Violation("planted", "by the test")], {"things": 1}
 
-        monkeypatch.setattr("llft.simulator.checkers.check_all", check_all)
-        monkeypatch.setattr("llft.simulator.checkers.losses", lambda evidence: {"things": 1})
+        monkeypatch.setattr("llft.simulator.checkers.judge", judge)
         options = SimulationOptions(profile="crash", topology="many-clients", journal_dir=str(tmp_path))
         result = run_seed(4, options, core=FakeReplica, program=FakeProgram)
         assert result.seed == 4
@@ -613,8 +612,7 @@ class TestRunner:
     def test_what_never_quiesces_and_what_raises_is_a_violation(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("llft.simulator.checkers.check_all", lambda evidence: [])
-        monkeypatch.setattr("llft.simulator.checkers.losses", lambda evidence: {})
+        monkeypatch.setattr("llft.simulator.checkers.judge", lambda evidence: ([], {}))
 
         class Raising(FakeReplica):
             def step(self, event: events.Event, now_ns: int) -> list[effects.Effect]:

@@ -53,104 +53,102 @@ class Determinizer:
         outside = Outside(connections, record, local_clock, random_bytes)
         token = mode is ThreadMode.TOKEN
         engine: Engine = TokenEngine(outside, quantum_calls) if token else OrderedEngine(outside)
-        self._engine = engine
+        self.engine = engine
         self.invoke = engine.invoke
         """(thread, operation, now_ns): a thread called something. Bound, for it is the hot path."""
+        self.next_deadline = engine.next_deadline
+        """When to `poke` at the latest; NEVER if nothing waits for time."""
 
     @property
     def live(self) -> bool:
         """True at a primary. Set by `go_live`, for ever."""
-        return self._engine.live
+        return self.engine.live
 
     @property
     def held(self) -> bool:
         """While True a live determinizer makes no entry: nothing is completed from outside, nothing
         is sent. What needs no entry goes on. After setting it to False, call `poke`."""
-        return self._engine.held
+        return self.engine.held
 
     @held.setter
     def held(self, held: bool) -> None:
-        self._engine.held = held
+        self.engine.held = held
 
     @property
     def on_consumed(self) -> Callable[[int, Entry], None] | None:
         """Told of every followed entry when it is consumed, with its number: the how-manieth `follow`."""
-        return self._engine.on_consumed
+        return self.engine.on_consumed
 
     @on_consumed.setter
     def on_consumed(self, on_consumed: Callable[[int, Entry], None] | None) -> None:
-        self._engine.on_consumed = on_consumed
+        self.engine.on_consumed = on_consumed
 
     def start(self) -> None:
         """Create thread 1, the main thread."""
-        if self._engine.last_thread:
+        if self.engine.last_thread:
             raise MisuseError("application_started_twice", "start or restore once")
-        self._engine.start()
+        self.engine.start()
 
     def thread_ended(self, thread: ThreadId) -> None:
-        self._engine.thread_ended(thread)
+        self.engine.thread_ended(thread)
 
     def poke(self, now_ns: int) -> None:
         """Something changed at the connections, or a deadline passed: retry what is blocked."""
-        self._engine.poke(now_ns)
-
-    def next_deadline(self) -> int:
-        """When to `poke` at the latest; NEVER if nothing waits for time."""
-        return self._engine.next_deadline()
+        self.engine.poke(now_ns)
 
     def follow(self, entry: Entry) -> None:
-        if self._engine.live:
+        if self.engine.live:
             raise MisuseError("primary_cannot_follow", "follow only before go_live", entry=entry)
-        self._engine.follow(entry)
+        self.engine.follow(entry)
 
     def go_live(self, now_ns: int) -> None:
         """Promotion: results come from outside from now on."""
-        if self._engine.live or not self._engine.caught_up:
-            raise MisuseError("promotion_too_early", "go live once, when caught_up", live=self._engine.live)
-        self._engine.go_live(now_ns)
+        if self.engine.live or not self.engine.caught_up:
+            raise MisuseError("promotion_too_early", "go live once, when caught_up", live=self.engine.live)
+        self.engine.go_live(now_ns)
 
     def drain(self) -> list[Completion]:
         """("resume", thread, result) and ("start", thread, argument), in order, each once."""
-        completions = self._engine.completions
+        completions = self.engine.completions
         if completions:
-            self._engine.completions = []
+            self.engine.completions = []
         return completions
 
     @property
     def caught_up(self) -> bool:
         """All followed entries are consumed."""
-        return self._engine.caught_up
+        return self.engine.caught_up
 
     @property
     def consumed_count(self) -> int:
         """How many of the followed entries are consumed."""
-        return self._engine.consumed_count
+        return self.engine.consumed_count
 
     def is_out(self, thread: ThreadId) -> bool:
         """Whether this thread's next invoke (or end) is awaited. After `restore` the others do not invoke
         again: the operation that they wait in was in the checkpoint."""
-        return self._engine.is_out(thread)
+        return self.engine.is_out(thread)
 
     def record_checkpoint(self) -> None:
         """At a primary, right before `snapshot`: an entry, if need be, that brings whoever follows the log to
         the very state that is captured."""
-        self._engine.record_checkpoint()
+        self.engine.record_checkpoint()
 
     def snapshot(self) -> bytes:
         """Everything that a restored one needs to continue identically, threads that are out included
         (it will get their next invoke). All entries are consumed and all completions drained."""
-        if self._engine.completions or not self._engine.caught_up:
+        if self.engine.completions or not self.engine.caught_up:
             raise MisuseError("snapshot_not_quiescent", "drain, and be caught up")
-        return snapshot.dump(self._engine.capture())
+        return snapshot.dump(self.engine.capture())
 
     def restore(self, state: bytes, now_ns: int, *, age_ns: int = 0) -> None:
         """Become, as a backup, what was captured, so long ago. Only for a new determinizer."""
-        if self._engine.last_thread or self._engine.live:
+        if self.engine.last_thread or self.engine.live:
             raise MisuseError("restored_into_a_running_one", "restore into a new determinizer")
         loaded = snapshot.load(state)
         if loaded.get("mode") != self.mode.value:
             raise PeerError("thread_modes_differ", "start all replicas alike", mode=loaded.get("mode"))
-        self._engine.adopt(loaded, now_ns, age_ns)
+        self.engine.adopt(loaded, now_ns, age_ns)
 
     def statistics(self) -> dict[str, int]:
-        return self._engine.statistics()
+        return self.engine.statistics()

@@ -73,6 +73,7 @@ class Connection:
         "out_bases",
         "out_base",
         "over_at",
+        "in_prefix",
         "out_prefix",
         "out_view_num",
         "pending",
@@ -123,6 +124,7 @@ class Connection:
         self.out_base = 0
         self.out_view_num = view.primary_view_num
         self.out_bases: dict[int, int] = {view.primary_view_num: 0}
+        self.in_prefix = b""
         self.out_prefix = b""
         self.remote_watermark = 0
         self.birth_order_end = 0

@@ -110,11 +110,12 @@ class Messaging:
 
     def uncache(self, connection: Connection | None = None) -> None:
         """A view or a connection changed: datagrams must be looked at in full again."""
-        self.lane.by_prefix.clear()
         if connection is None:
+            self.lane.by_prefix.clear()
             self.indexes.touched.note_everything()
         for other in self.table if connection is None else (connection,):
-            other.out_prefix = b""
+            self.lane.by_prefix.pop(other.in_prefix, None)
+            other.in_prefix = other.out_prefix = b""
 
     def arm(self, connection: Connection, timer: str, at_ns: int) -> None:
         setattr(connection, timer, at_ns)
@@ -272,7 +273,9 @@ class Messaging:
             self._accept(connection, message, position, payload)
         self.on_piggyback(connection, message)
         if header.fragment_count == 1 and self._is_ordinary(connection, header):
-            self.lane.by_prefix[data[:PREFIX_BYTES]] = connection
+            self.lane.by_prefix.pop(connection.in_prefix, None)
+            connection.in_prefix = data[:PREFIX_BYTES]
+            self.lane.by_prefix[connection.in_prefix] = connection
         return connection
 
     def _embryo(self, header: Header) -> Connection | None:

@@ -41,6 +41,8 @@ class Cursor:
         if orders.end > self.fed:
             self.decoder.feed(orders.slice(self.fed, orders.end))
             self.fed = orders.end
+        elif self.waiting is None and self.decoder.exhausted:
+            return
         while True:
             entry = self.waiting if self.waiting is not None else self._next()
             if entry is None:
