@@ -203,13 +203,13 @@ class Replica:
     def _settle(self, *, from_outside: bool) -> None:
         """Let everything go as far as it can, then hand completions to the shell. What the application
         did itself brings no news from outside."""
-        standing = self.standing
+        standing, engine = self.standing, self.determinizer.engine
         if self.live:
             held = self.messaging.silent or self._must_slow_down()
-            if from_outside or held != self.determinizer.held:
-                self.determinizer.held = held
+            if from_outside or held != engine.held:
+                engine.held = held
                 if not held:
-                    self.determinizer.poke(self.now_ns)
+                    engine.poke(self.now_ns)
             if self.messaging.waiting_for_backups:
                 self._serve_waiting()
         elif self.cursor is not None:
@@ -222,7 +222,7 @@ class Replica:
             self.intra.send_heartbeat(self.reticence.heartbeat_flags())
         if self.reticence.switch_at >= 0:
             self.reticence.switch_if_ready()
-        if self.determinizer.engine.completions:
+        if engine.completions:
             self.hand_out_completions()
         if self.transfer.recipients and standing.role == PRIMARY and not self.reticence.silent:
             self.outbox.effects.append(CaptureState())

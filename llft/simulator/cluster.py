@@ -19,7 +19,8 @@ from llft.journal.record import Record
 from llft.simulator.clocks import LocalClock
 from llft.simulator.interfaces import Core, Program
 from llft.simulator.network import CERTIFICATE_MIN_NS, Network
-from llft.simulator.process import FAULT_KIND, Process
+from llft.simulator.notes import FAULT_KIND
+from llft.simulator.process import Process
 from llft.simulator.profiles import Profile
 from llft.simulator.topology import CLIENT, GroupSpec, Topology
 from llft.simulator.world import World

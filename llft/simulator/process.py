@@ -27,6 +27,7 @@ from llft.journal.record import HeartbeatArrived, Operated
 from llft.simulator.application import Application
 from llft.simulator.clocks import LocalClock
 from llft.simulator.interfaces import Core, Program
+from llft.simulator.notes import EVENT_KINDS, SEND_KIND, checksum, in_words
 from llft.simulator.watch import unearned_second_ack
 
 if TYPE_CHECKING:
@@ -35,26 +36,6 @@ if TYPE_CHECKING:
 RECEIVE_BUFFER_DATAGRAMS = 4000
 SERVICE_NS = 12 * US
 TRACEBACK_LINES = 7
-
-EVENT_KINDS: dict[type, int] = {
-    kind: number
-    for number, kind in enumerate(
-        (
-            events.Started,
-            events.MessageReceived,
-            events.DeadlinePassed,
-            events.OperationInvoked,
-            events.ThreadEnded,
-            events.PeerDied,
-            events.StateCaptured,
-            events.SwitchRequested,
-            events.LeaveRequested,
-        ),
-        start=1,
-    )
-}
-SEND_KIND = 32
-FAULT_KIND = 33
 
 DEADLINE_PASSED = events.DeadlinePassed()
 
@@ -129,7 +110,11 @@ class Process:
     # Events of the outside world.
 
     def _receive(self, data: bytes) -> None:
-        self.happen(events.MessageReceived(data))
+        event = events.MessageReceived(data)
+        if self.alive and not self.application.paused:
+            self.step(event)
+        else:
+            self.happen(event)
 
     def happen(self, event: events.Event) -> None:
         """Something arrives from outside: it waits in the receive buffer of a paused process."""
@@ -157,8 +142,8 @@ class Process:
         while waiting_count and self.alive:
             waiting_count -= 1
             self.step(self._inbox.popleft())
-        if self.alive:
-            self._set_timer()
+        if self.alive and (deadline_ns := self.core.next_deadline()) < self._wake_at_ns:
+            self._set_timer(deadline_ns)
 
     def vanish(self) -> None:
         """Crash, or end: what it sent is still in flight, nothing else remains."""
@@ -174,17 +159,15 @@ class Process:
             todo = self.core.step(event, self.world.now_ns)
             if todo:
                 self._perform(todo)
-            if self._reborn:
-                # The receive buffer is the process's, not the core's: it is kept.
-                withdrawn, self._reborn = self._reborn.withdrawn, None
-                self._wake_at_ns = NEVER
-                former = self.birth_id
-                self.birth_id, self.core = self.cluster.new_core(self)
-                self.step(events.Started(may_found=False, former=former, withdrawn=withdrawn))
-            elif self._stopping:
-                self.cluster.on_stopped(self)
-            else:
-                self._set_timer()
+                if self._reborn:
+                    self._be_born_again(self._reborn)
+                    return
+                if self._stopping:
+                    self.cluster.on_stopped(self)
+                    return
+            deadline_ns = self.core.next_deadline()
+            if deadline_ns < self._wake_at_ns:
+                self._set_timer(deadline_ns)
         except Exception:  # noqa: BLE001 (law 3: whatever it is, it is evidence)
             self.fail(type(event).__name__)
 
@@ -194,12 +177,18 @@ class Process:
         cause = " | ".join(line.strip() for line in last_lines)
         self.cluster.on_core_failed(self, f"{self.name} at {self.world.now_ns} ns on {doing}: {cause}")
 
-    def _set_timer(self) -> None:
-        deadline_ns = self.core.next_deadline()
-        if deadline_ns < self._wake_at_ns:
-            # A deadline that has passed already must not stop time: at least a microsecond goes by.
-            self._wake_at_ns = wake_ns = max(deadline_ns, self.world.now_ns + US)
-            self.world.at(wake_ns, self._wake, wake_ns)
+    def _be_born_again(self, reset: effects.ResetApplication) -> None:
+        """The receive buffer is the process's, not the core's: it is kept."""
+        self._reborn = None
+        self._wake_at_ns = NEVER
+        former = self.birth_id
+        self.birth_id, self.core = self.cluster.new_core(self)
+        self.step(events.Started(may_found=False, former=former, withdrawn=reset.withdrawn))
+
+    def _set_timer(self, deadline_ns: int) -> None:
+        """A deadline that has passed already must not stop time: at least a microsecond goes by."""
+        self._wake_at_ns = wake_ns = max(deadline_ns, self.world.now_ns + US)
+        self.world.at(wake_ns, self._wake, wake_ns)
 
     def _wake(self, planned_ns: int) -> None:
         if planned_ns != self._wake_at_ns:
@@ -207,10 +196,11 @@ class Process:
         self._wake_at_ns = NEVER
         if not self.alive or self.application.paused:
             return
-        if self.core.next_deadline() <= self.world.now_ns:
+        deadline_ns = self.core.next_deadline()
+        if deadline_ns <= self.world.now_ns:
             self.step(DEADLINE_PASSED)
-        else:
-            self._set_timer()
+        elif deadline_ns < NEVER:
+            self._set_timer(deadline_ns)
 
     # Effects.
 
@@ -272,32 +262,16 @@ class Process:
     # The trace.
 
     def _note(self, event: events.Event) -> None:
-        kind = type(event)
-        if kind is events.MessageReceived:
-            value = crc32(event.data)  # type: ignore[union-attr]
-        elif kind is events.OperationInvoked:
-            value = event.thread  # type: ignore[union-attr]
-        else:
-            value = 0
-        trace = self.world.trace
-        trace.add(self.world.now_ns, self.number, EVENT_KINDS[kind], value)
+        trace, now_ns = self.world.trace, self.world.now_ns
+        trace.add(now_ns, self.number, EVENT_KINDS[type(event)], checksum(event))
         if trace.tracing:
-            if kind is events.MessageReceived:
-                text = f"<- {trace.describe(event.data)}"  # type: ignore[union-attr]
-            else:
-                text = f"** {_shortened(event)}"
-            trace.say(self.world.now_ns, self.label(), text)
+            trace.say(now_ns, self.label(), in_words(event, trace))
 
     def _note_sending(self, data: bytes) -> None:
         trace = self.world.trace
         trace.add(self.world.now_ns, self.number, SEND_KIND, crc32(data))
         if trace.tracing:
             trace.say(self.world.now_ns, self.label(), f"-> {trace.describe(data)}")
-
-
-def _shortened(event: events.Event) -> str:
-    text = repr(event)
-    return text if len(text) <= 160 else f"{text[:157]}..."
 
 
 _UNTRACED_RECORDS = frozenset((HeartbeatArrived, Operated))

@@ -35,9 +35,9 @@ __all__ = ["PROFILES", "TOPOLOGIES", "Profile", "draw_topology", "find_profile"]
 Choice = TypeVar("Choice", bound=Enum)
 
 MINOR_MISHAPS = LinkQuality(loss=0.006, duplication=0.003, reorder=0.004, corruption=0.001, spike=0.001)
-TARGET_REQUESTS = 204
+TARGET_REQUESTS = 201
 """Application requests of one seed, over all client groups."""
-TARGET_REQUESTS_VIA_MIDDLE = 120
+TARGET_REQUESTS_VIA_MIDDLE = 108
 """The same where each of them makes the middle tier perform one of its own."""
 
 

@@ -62,9 +62,10 @@ class World:
         heap = self._heap
         count = 0
         self._stopped = False
-        while heap and heap[0][0] <= until_ns and count < event_limit and not self._stopped:
-            instant_ns, _, callback, argument = heappop(heap)
-            self.now_ns = instant_ns
+        while heap and count < event_limit and not self._stopped:
+            if heap[0][0] > until_ns:
+                break
+            self.now_ns, _, callback, argument = heappop(heap)
             count += 1
             callback(argument)
         self.event_count += count

@@ -109,8 +109,7 @@ class Connection:
     def _init_sending(self, view: ViewId) -> None:
         self.sent: deque[SentMessage] = deque()
         self.sent_bytes = 0
-        self.sent_digest = 0
-        self.collected_digest = 0
+        self.sent_digest = self.collected_digest = 0
         """Up to `collected_up_to`."""
         self.generated = 0
         self.generated_at: list[tuple[ViewId, int]] = [(view, 0)]
@@ -124,8 +123,7 @@ class Connection:
         self.out_base = 0
         self.out_view_num = view.primary_view_num
         self.out_bases: dict[int, int] = {view.primary_view_num: 0}
-        self.in_prefix = b""
-        self.out_prefix = b""
+        self.in_prefix = self.out_prefix = b""
         self.remote_watermark = 0
         self.birth_order_end = 0
         self.settled = True

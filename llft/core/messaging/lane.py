@@ -52,6 +52,8 @@ class Lane(Protocol):
     group_watermark: int
     order_committed: int
 
+    def expect(self, connection: Connection, data: bytes) -> None: ...
+    def disregard(self, connection: Connection) -> None: ...
     def receive(self, data: bytes, now_ns: int) -> Connection | None: ...
     def deliver(self, connection: Connection, size: int) -> bytes: ...
     def mark(self, connection: Connection) -> None: ...
@@ -100,6 +102,17 @@ class ReferenceLane:
         """Delivered from, and the entry that says so is about to be recorded."""
         self.ack_delay_ns = standing.config.timeouts.first_ack_delay_ns
         self.carried_limit_bytes = standing.config.limits.order_carried_bytes
+
+    def expect(self, connection: Connection, data: bytes) -> None:
+        """Messages like this one, which the ordinary path has taken, are for the lane from now on."""
+        self.by_prefix.pop(connection.in_prefix, None)
+        connection.in_prefix = data[:PREFIX_BYTES]
+        self.by_prefix[connection.in_prefix] = connection
+
+    def disregard(self, connection: Connection) -> None:
+        """Views or the connection changed: what comes has to be looked at in full again."""
+        self.by_prefix.pop(connection.in_prefix, None)
+        connection.in_prefix = connection.out_prefix = b""
 
     def receive(self, data: bytes, now_ns: int) -> Connection | None:
         """Lines 21, 31-33 for the message that was expected; None: not for the lane."""

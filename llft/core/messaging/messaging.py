@@ -114,8 +114,7 @@ class Messaging:
             self.lane.by_prefix.clear()
             self.indexes.touched.note_everything()
         for other in self.table if connection is None else (connection,):
-            self.lane.by_prefix.pop(other.in_prefix, None)
-            other.in_prefix = other.out_prefix = b""
+            self.lane.disregard(other)
 
     def arm(self, connection: Connection, timer: str, at_ns: int) -> None:
         setattr(connection, timer, at_ns)
@@ -273,9 +272,7 @@ class Messaging:
             self._accept(connection, message, position, payload)
         self.on_piggyback(connection, message)
         if header.fragment_count == 1 and self._is_ordinary(connection, header):
-            self.lane.by_prefix.pop(connection.in_prefix, None)
-            connection.in_prefix = data[:PREFIX_BYTES]
-            self.lane.by_prefix[connection.in_prefix] = connection
+            self.lane.expect(connection, data)
         return connection
 
     def _embryo(self, header: Header) -> Connection | None:
