@@ -27,6 +27,11 @@ class ThreadMode(Enum):
     ORDERED = "ordered"
 
 
+BACKUP_INTERVALS = 2
+"""A backup beats so many times more rarely than a primary: it is given more time, and one that is missed
+later holds nobody up. The primary hears all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """All in nanoseconds, all bounds on waiting. MAX_COUNT and MAX_ACK are the paper's."""

@@ -48,7 +48,7 @@ def _add_group(figure: argparse.ArgumentParser, *, pace_ms: float) -> None:
         type=positive_float,
         default=pace_ms,
         metavar="MS",
-        help=f"from a reply to the client's next request (default: {pace_ms:g})",
+        help=f"from a reply to the client's next request, on average (default: {pace_ms:g})",
     )
     figure.add_argument("--config", type=Path, metavar="FILE", help="settings, such as timeouts")
     add_json(figure)

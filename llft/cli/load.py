@@ -18,6 +18,7 @@ import argparse
 import heapq
 import json
 import os
+import random
 import select
 import sys
 import time
@@ -50,7 +51,8 @@ class Load:
         self._port = port
         self._pace_s = pace_s
         self._clients = [Client(number, port, self.verdict) for number in range(1, clients + 1)]
-        self._due: list[tuple[float, int]] = [(time.monotonic(), index) for index in range(clients)]
+        self._due = [(time.monotonic() + random.uniform(0.0, pace_s), index) for index in range(clients)]
+        heapq.heapify(self._due)
         self._orders = b""
         self._stopping = False
 
@@ -74,7 +76,11 @@ class Load:
         was_waiting = client.waiting
         client.receive()
         if was_waiting and not client.waiting and client.open:
-            heapq.heappush(self._due, (time.monotonic() + self._pace_s, index))
+            heapq.heappush(self._due, (time.monotonic() + self._thinking_s(), index))
+
+    def _thinking_s(self) -> float:
+        """Clients that all waited equally long would march in step, and each would meet all others."""
+        return random.uniform(0.5, 1.5) * self._pace_s
 
     def _send_due(self) -> float:
         """Send what is due; returns how long to wait for the next, in seconds."""

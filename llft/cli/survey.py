@@ -16,6 +16,8 @@ from llft.runtime.supervisor.run_directory import RunDirectory
 
 REPLICA_TIMEOUT_S = 0.5
 STATUS = {"do": "status"}
+CAUGHT_UP_ENTRIES = 64
+"""So many entries of the order log a backup may have to perform still: some ten requests."""
 
 Group = dict[str, Any]
 Member = dict[str, Any]
@@ -37,6 +39,7 @@ def survey(directory: RunDirectory, *, timeout_s: float = REPLICA_TIMEOUT_S) -> 
         member["answers"] = fresh
         if inquiry is not None and inquiry.answer is not None:
             member["has_state"] = inquiry.answer.get("has_state")
+            member["behind"] = inquiry.answer.get("behind")
             member["pid"] = inquiry.answer.get("pid", member["pid"])
             member.update({field: inquiry.answer.get(field) for field in MEMBER_FIELDS})
     return group
@@ -56,7 +59,8 @@ def require_primary(group: Group) -> Member:
 
 
 def all_joined(group: Group, count: int) -> bool:
-    """Whether so many replicas are members with state, in one view, and their primary knows them all."""
+    """Whether so many replicas are members with state, in one view, their primary knows them all, and they
+    have performed what they know of: one that still catches up would be long in taking over."""
     members = [member for member in group["members"] if member["answers"] and member.get("has_state")]
     primary = primary_of(group)
     if primary is None or len(members) < count or len(group["members"]) < count:
@@ -66,5 +70,6 @@ def all_joined(group: Group, count: int) -> bool:
         member["birth"] in births
         and member["view"] == primary["view"]
         and member["role"] in ("primary", "backup")
+        and (member.get("behind") or 0) <= CAUGHT_UP_ENTRIES
         for member in members
     )

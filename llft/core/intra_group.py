@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llft.config import BACKUP_INTERVALS
 from llft.core.standing import BACKUP, PRIMARY, RECOVERING
 from llft.identifiers import BirthId, ConnectionId
 from llft.instant import NEVER
@@ -45,6 +46,8 @@ class IntraGroup:
         self.heartbeat_ns = NEVER
         self.order_nack_ns = NEVER
         self.order_known_to_exist = 0
+        self.answering_rank = 1 + max(1, replica.config.output_commit_level)
+        """So many answers commit what leaves. Those of further backups would only cost the primary time."""
         birth_id = replica.standing.birth_id
         self.nonce = (birth_id.start_ns & 0xFFFF_FFFF) << 28 ^ birth_id.pid << 20
         """Tells fragmented messages of different senders and times apart."""
@@ -112,10 +115,19 @@ class IntraGroup:
     # -- heartbeats (lines 56-59) ------------------------------------------------------------
 
     def on_heartbeat_timer(self) -> None:
+        interval_ns = self.timeouts.heartbeat_interval_ns
         if self.standing.role == PRIMARY:
             self.replica.update_watermarks()
-        self.send_heartbeat(self.replica.reticence.heartbeat_flags())
-        self.heartbeat_ns = self.outbox.now_ns + self.timeouts.heartbeat_interval_ns
+        elif self.standing.role == BACKUP:
+            interval_ns *= BACKUP_INTERVALS
+        if not self.lonely:
+            self.send_heartbeat(self.replica.reticence.heartbeat_flags())
+        self.heartbeat_ns = self.outbox.now_ns + interval_ns
+
+    @property
+    def lonely(self) -> bool:
+        """A gateway that is alone: nobody joins it, and no other primary of its group can be met (D-19)."""
+        return self.replica.config.outside and len(self.standing.membership) == 1
 
     def send_heartbeat(self, flags: MessageFlag = MessageFlag.NONE) -> None:
         standing = self.standing
@@ -201,7 +213,7 @@ class IntraGroup:
             self.replica.view_change.learn_view_start(header.view_start)
         if message.order_bytes and self._is_of_our_history(header):
             self.messaging.lane.orders.insert(message.order_start, message.order_bytes)
-        if header.flags & MessageFlag.ANSWER_AT_ONCE:
+        if header.flags & MessageFlag.ANSWER_AT_ONCE and standing.rank <= self.answering_rank:
             self.replica.answer_wanted = True
 
     def _is_of_our_history(self, header: Header) -> bool:

@@ -61,6 +61,7 @@ def _status(process: ReplicaProcess) -> Answer:
         "performed": core.performed_count,
         "order_end": end,
         "lag": 0 if core.role == PRIMARY else max(0, end - core.own_watermark()),
+        "behind": 0 if core.cursor is None else core.cursor.passed_count - core.performed_count,
         "suspicions": process.timeline.suspicions,
         "views": list(process.timeline.views),
         "listening": [list(address) for address in process.listening_at],

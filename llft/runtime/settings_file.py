@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
 
-from llft.config import Limits, PartitionPolicy, ThreadMode, Timeouts
+from llft.config import BACKUP_INTERVALS, Limits, PartitionPolicy, ThreadMode, Timeouts
 from llft.errors import MisuseError
 from llft.instant import MS
 from llft.runtime.settings import (
@@ -169,9 +169,9 @@ def _check_transport(settings: Settings, place: Place) -> None:
 
 
 def _check_timeouts(timeouts: Timeouts, place: Place) -> None:
-    for name in ("primary_timeout_ns", "backup_timeout_ns"):
-        if getattr(timeouts, name) < 2 * timeouts.heartbeat_interval_ns:
-            least = 2 * timeouts.heartbeat_interval_ns / MS
+    for name, intervals in (("primary_timeout_ns", 2), ("backup_timeout_ns", 2 * BACKUP_INTERVALS)):
+        if getattr(timeouts, name) < intervals * timeouts.heartbeat_interval_ns:
+            least = intervals * timeouts.heartbeat_interval_ns / MS
             remedy = f"one late heartbeat would be taken for a failure: at least {least:g}"
             raise place.error("timeouts", milliseconds_name(name), remedy)
     if timeouts.connect_bound_ns < 2 * timeouts.primary_timeout_ns:

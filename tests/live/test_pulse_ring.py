@@ -27,7 +27,9 @@ from llft.wire.messages import Header, HeartbeatBody, Message, MessageFlag, Mess
 GROUP = 0x5151
 ME, OTHER = BirthId(1, 1, 1), BirthId(1, 2, 2)
 KEYS = KeyRing({1: b"k" * 32})
-RHYTHM = Rhythm(patience_ns=30 * MS, spacing_ns=10 * MS, bound_ns=400 * MS, supply_ns=0, most=12)
+RHYTHM = Rhythm(
+    beat_ns=20 * MS, patience_ns=30 * MS, spacing_ns=10 * MS, bound_ns=400 * MS, supply_ns=0, most=12
+)
 ALL_S = 0.4
 """Long enough for all that the ring holds to leave."""
 VIEW = ViewId(1, 1, ME)

@@ -96,7 +96,7 @@ def test_where_home_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_back_off_doubles_up_to_a_bound_and_forgets_after_a_longer_life() -> None:
     back_off = BackOff()
-    assert [back_off.pause_after(0.5) for _ in range(9)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+    assert [back_off.pause_after(0.5) for _ in range(9)] == [0.25, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0]
     assert back_off.hopeless
-    assert back_off.pause_after(2.5) == 0.1
+    assert back_off.pause_after(2.5) == 0.25
     assert not back_off.hopeless

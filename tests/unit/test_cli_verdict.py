@@ -130,6 +130,7 @@ def test_all_joined_means_members_with_state_in_one_view_that_the_primary_knows(
         {"answers": False},
         {"view": "v0/p0"},
         {"birth": "1.9.9"},
+        {"behind": 65},
     ):
         assert not all_joined(group(primary, {**backup, **change}), 2), change
     assert not all_joined(group(member(1, "backup"), backup), 2)

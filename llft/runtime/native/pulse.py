@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from llft import originals
-from llft.config import Timeouts
+from llft.config import BACKUP_INTERVALS, Timeouts
 from llft.identifiers import BirthId, GroupId
 from llft.journal.record import MembershipChanged, Record, RoleChanged, Superseded
 from llft.runtime.native.build import build
@@ -58,6 +58,7 @@ _NOTHING = b"\0"
 class Rhythm(NamedTuple):
     """When the native thread speaks."""
 
+    beat_ns: int
     patience_ns: int
     spacing_ns: int
     bound_ns: int
@@ -72,7 +73,8 @@ class Rhythm(NamedTuple):
         shortest_ns = min(timeouts.primary_timeout_ns, timeouts.backup_timeout_ns)
         spacing_ns = max(1, min(max(beat_ns, timeouts.pulse_bound_ns // SLOTS), shortest_ns // 3))
         most = min(SLOTS, timeouts.pulse_bound_ns // spacing_ns)
-        return Rhythm(beat_ns * 3 // 2, spacing_ns, timeouts.pulse_bound_ns, BEATS_PER_SUPPLY * beat_ns, most)
+        patience_ns, bound_ns = beat_ns * 3 // 2, timeouts.pulse_bound_ns
+        return Rhythm(beat_ns, patience_ns, spacing_ns, bound_ns, BEATS_PER_SUPPLY * beat_ns, most)
 
 
 class Pulse(Protocol):
@@ -123,7 +125,7 @@ def open_pulse(transport: Transport, birth_id: BirthId, timeouts: Timeouts) -> t
 class NativePulse:
     __slots__ = (
         *("_library", "_transport", "_sender", "_rhythm"),
-        *("_life", "_beat_ns", "_again_ns"),
+        *("_life", "_beat_ns", "_again_ns", "_leave_ns"),
         *("_prefix", "_to", "_route", "_over", "_unrouted"),
     )
 
@@ -141,6 +143,8 @@ class NativePulse:
         self._life = ctypes.c_int64.in_dll(library, "pulse_beat_ns")
         self._beat_ns = 0
         self._again_ns = 0
+        self._leave_ns = 0
+        """So much longer than a primary it may be silent."""
         self._prefix = _NOTHING
         self._to: GroupId | BirthId = 0
         self._route: Sequence[Address] = ()
@@ -186,7 +190,9 @@ class NativePulse:
         self._to = to
         self._set_route(self._transport.route(to))
         self._prefix = data[:PREFIX_BYTES]
-        self._beat_ns = self._life.value = originals.monotonic_ns()
+        is_backup = isinstance(to, BirthId)
+        self._leave_ns = (BACKUP_INTERVALS - 1) * self._rhythm.beat_ns if is_backup else 0
+        self._beat_ns = self._life.value = originals.monotonic_ns() + self._leave_ns
         self._supply(data, self._rhythm.most)
 
     def _set_route(self, route: Sequence[Address]) -> None:
@@ -202,7 +208,7 @@ class NativePulse:
     def _beaten(self, data: bytes) -> None:
         now_ns = originals.monotonic_ns()
         late_ns = now_ns - self._beat_ns - self._rhythm.patience_ns
-        self._beat_ns = self._life.value = now_ns
+        self._beat_ns = self._life.value = now_ns + self._leave_ns
         if late_ns > 0:  # so many were sent instead
             self._supply(data, late_ns // self._rhythm.spacing_ns + 1)
         elif now_ns >= self._again_ns:

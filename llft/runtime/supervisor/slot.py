@@ -20,7 +20,8 @@ from typing import IO, Any
 
 from llft.runtime.control_client import Answer, Inquiry
 
-FIRST_PAUSE_S = 0.1
+FIRST_PAUSE_S = 0.25
+"""A fail-over is over by then, and the start of an interpreter takes a processor for a while."""
 LONGEST_PAUSE_S = 5.0
 QUICK_DEATH_S = 2.0
 HOPELESS_QUICK_DEATHS = 5
