@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
+from typing import Protocol
 
 from llft import originals
 from llft.errors import MisuseError
@@ -30,10 +31,39 @@ MIN_BUFFER_LIMIT = 1024
 """Room for a Gap and an ordinary record."""
 
 
+class Sink(Protocol):
+    """The way to the file. Both raise the operating system's error."""
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Take bytes; returns how many."""
+
+    def settle(self) -> None:
+        """Wait, within a bound, until all that was taken is in the file."""
+
+    def abandon(self) -> None:
+        """Forget what is not: the descriptor is about to be closed."""
+
+
+class _Direct:
+    def write(self, fd: int, data: bytes) -> int:
+        return originals.write(fd, data)
+
+    def settle(self) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
+
+DIRECT: Sink = _Direct()
+
+
 class JournalWriter:
     """A journal open for writing. `close` it, or use it as a context manager."""
 
-    def __init__(self, path: str | os.PathLike[str], *, buffer_limit: int = BUFFER_LIMIT) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, buffer_limit: int = BUFFER_LIMIT, sink: Sink = DIRECT
+    ) -> None:
         if buffer_limit < MIN_BUFFER_LIMIT:
             raise MisuseError(
                 "buffer-limit-too-small", f"give at least {MIN_BUFFER_LIMIT}", found=buffer_limit
@@ -41,6 +71,7 @@ class JournalWriter:
         self.path = os.fspath(path)
         self.last_error: OSError | None = None
         self._buffer_limit = buffer_limit
+        self._sink = sink
         self._buffer = bytearray()
         self._written_count = 0
         self._dropped_count = 0
@@ -65,23 +96,35 @@ class JournalWriter:
             raise MisuseError("journal-closed", "write before close", path=self.path)
         try:
             while self._buffer:
-                written_bytes = originals.write(self._fd, self._buffer)
+                written_bytes = self._sink.write(self._fd, bytes(self._buffer))
                 del self._buffer[:written_bytes]
         except OSError as error:
             self.last_error = error
             return False
         return True
 
+    def settle(self) -> bool:
+        """Flush, and wait within a bound until it is all in the file. False: see `last_error`."""
+        if not self.flush():
+            return False
+        try:
+            self._sink.settle()
+        except OSError as error:
+            self.last_error = error
+            return False
+        return True
+
     def close(self) -> None:
-        """Flush and close. Raises the operating system's error if records are left behind."""
+        """Settle and close. Raises the operating system's error if records are left behind."""
         if self._fd < 0:
             return
         try:
-            complete = self.flush()
+            complete = self.settle()
             if complete and self._lost_stamp is not None:
                 self._append_gap()
-                complete = self.flush()
+                complete = self.settle()
         finally:
+            self._sink.abandon()
             originals.close(self._fd)
             self._fd = -1
         if not complete and self.last_error is not None:

@@ -27,6 +27,7 @@ from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.liveness import Liveness
 from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.native.pulse import open_pulse
+from llft.runtime.native.spool import open_spool
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
 from llft.runtime.replica_answers import answers_of
@@ -89,7 +90,8 @@ class ReplicaProcess:
         self.listening_at: dict[tuple[str, int], None] = {}
         run_directory = specification["run_directory"]
         name = f"replica-{specification['replica']}"
-        self.journal = JournalWriter(f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj")
+        spool, self._without_spool = open_spool()
+        self.journal = JournalWriter(f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj", sink=spool)
         self.control = ControlServer(f"{run_directory}/{name}.sock", answers_of(self))
         self.call = self.driver.call
         self.spawn = self.driver.spawn
@@ -99,7 +101,7 @@ class ReplicaProcess:
 
     def start(self) -> None:
         own_log.keep()
-        for warning in (*self.transport.warnings, self._without_pulse):
+        for warning in (*self.transport.warnings, self._without_pulse, self._without_spool):
             if warning:
                 self.say(warning)
         if self.lifeline.missing:

@@ -24,6 +24,7 @@ from llft.instant import MS
 from llft.journal.writer import JournalWriter
 from llft.runtime.control_server import ControlServer
 from llft.runtime.gateway.gateway import Gateway
+from llft.runtime.native.spool import open_spool
 from llft.runtime.settings import Settings
 from llft.runtime.transport import open_transport
 
@@ -51,8 +52,9 @@ class GatewayProcess:
         self.birth_id = BirthId(settings.host_id(), os.getpid(), time.time_ns())
         self.group_id = _RANDOM_GROUP | int.from_bytes(os.urandom(4), "big")
         self.transport = open_transport(settings, self.group_id, self.birth_id)
+        spool, self._without_spool = open_spool()
         self._journal = JournalWriter(
-            Path(specification["journal"]) / f"{self._name}-{self.birth_id.start_ns}.llj"
+            Path(specification["journal"]) / f"{self._name}-{self.birth_id.start_ns}.llj", sink=spool
         )
         self.gateway = Gateway(
             self.group_id,
@@ -72,8 +74,9 @@ class GatewayProcess:
 
     def run(self) -> None:
         """Until it is told to stop, or its group is over."""
-        for warning in self.transport.warnings:
-            self.say(warning)
+        for warning in (*self.transport.warnings, self._without_spool):
+            if warning:
+                self.say(warning)
         _raise_descriptor_limit(self.say)
         gateway = self.gateway
         self._publish()

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from llft import originals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = tuple(os.path.join(HERE, name) for name in ("pulse.c", "lifeline.c"))
+SOURCES = tuple(os.path.join(HERE, name) for name in ("pulse.c", "lifeline.c", "spool.c"))
 HEADERS = (os.path.join(HERE, "quiet_thread.h"),)
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", "-pthread")
 COMPILERS = ("cc", "gcc", "clang")
