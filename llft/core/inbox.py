@@ -161,6 +161,8 @@ class Inbox:
 
     def _on_remote(self, message: Message, data: bytes) -> None:
         header = message.header
+        if message.reflected_bytes and self.standing.role == BACKUP:
+            self.messaging.on_reflection(message)  # D-49: whatever view the remote group is in
         if header.message_type in (MessageType.REQUEST, MessageType.REPLY):
             connection = self.messaging.on_application_message(message, data)
             if connection is not None:

@@ -26,6 +26,14 @@ def s1_reads_and_s2_knows(play: Playbook) -> None:
     assert (play.results("s1")[1:], play.results("s2")[1:]) == ([b"first"], [])
 
 
+def s1_reads_and_s2_knows_nothing(play: Playbook) -> None:
+    play.act("s", Receive(1, 9))
+    play.act("c", Send(1, b"first"))
+    play.until(lambda: b"first" in play.results("s1"), ms=12)
+    play["s1"].messaging.lane.flush()
+    play.in_flight.clear()
+
+
 def _waits(play: Playbook, name: str) -> bool:
     cursor = play[name].cursor
     return cursor is not None and cursor.waiting is not None
@@ -97,6 +105,23 @@ def test_a_backup_takes_a_newer_view_from_its_own_group_only() -> None:
         assert (connection.in_view, play.results("s2")[1:]) == (view, [])
         inject(play, "s2", b"first", MessageFlag.PASSED_ON)
         assert (connection.in_view, play.results("s2")[1:]) == (OTHER_VIEW, [b"first"])
+        play.drop()
+
+
+def test_a_backup_learns_its_own_order_information_whatever_view_reflects_it() -> None:
+    """D-49: its primary will not carry again what has been reflected."""
+    with Playbook() as play:
+        connected(play, clients=2)
+        s1_reads_and_s2_knows_nothing(play)
+        orders, known = play["s1"].messaging.lane.orders, play["s2"].messaging.lane.orders
+        assert known.end < orders.end
+        last = [one for one in play.log if one.kind == REQUEST][-1].message.header
+        header = replace(last, source_view=OTHER_VIEW, dest_view=play["s2"].view)
+        piece = orders.slice(known.end, orders.end)
+        said = Message(header, reflected_start=known.end, reflected_bytes=piece, payload=b"other")
+        play.step("s2", events.MessageReceived(encode(said)))
+        assert known.end == orders.end
+        assert play["s2"].messaging.table.by_fd[1].in_view != OTHER_VIEW
         play.drop()
 
 

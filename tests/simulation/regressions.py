@@ -59,6 +59,17 @@ REGRESSIONS: list[Regression] = [
         {},
         "replies: a remote group told what it held, and then took more on another connection",
     ),
+    Regression(
+        "double-crash",
+        94,
+        {},
+        "replies: a backup dropped its own group's bytes with a view not agreed with",
+    ),
+    Regression(
+        "double-crash", 157, {}, "replies: fresh order information waited behind what all members had"
+    ),
+    Regression("double-crash", 246, {}, "replies: as double-crash 94"),
+    Regression("double-crash", 477, {}, "replies: as double-crash 157"),
     Regression("slow", 83, {}, "resets: as crash 50, semi-active"),
     Regression("corruption", 2, {}, "exactly_once: the lane accepted what the decoder refuses"),
     Regression("partition", 3, {}, "progress: two primaries had each agreed with another one"),

@@ -28,7 +28,7 @@ from llft.core.messaging.lane import Lane, ReferenceLane, acknowledge
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.messaging.watermark import Watermarks
 from llft.core.outbox import Outbox
-from llft.core.standing import PRIMARY, RECOVERING, Standing
+from llft.core.standing import BACKUP, PRIMARY, RECOVERING, Standing
 from llft.errors import PeerError
 from llft.identifiers import NO_VIEW, ConnectionId, GroupId, Role, ViewId
 from llft.instant import NEVER
@@ -111,7 +111,6 @@ class Messaging:
     def uncache(self, connection: Connection | None = None) -> None:
         """A view or a connection changed: datagrams must be looked at in full again."""
         if connection is None:
-            self.lane.by_prefix.clear()
             self.indexes.touched.note_everything()
         for other in self.table if connection is None else (connection,):
             self.lane.disregard(other)
@@ -416,8 +415,8 @@ class Messaging:
                 held.hold(message.order_start, message.order_bytes)
             held.on_watermark(header.order_watermark)
             held.committed = max(held.committed, header.order_committed)
-        if message.reflected_bytes:
-            self._on_reflection(header.dest_view, message.reflected_start, message.reflected_bytes)
+        if message.reflected_bytes and self.standing.role != BACKUP:
+            self.on_reflection(message)
 
     def _on_ack(self, connection: Connection, header: Header, acked: int) -> None:
         connection.acked_in_view = max(connection.acked_in_view, acked)
@@ -426,17 +425,18 @@ class Messaging:
         if connection.acked_in_view < connection.collected_up_to and header.view_start != UNSETTLED:
             self.on_lost_messages(connection)
 
-    def _on_reflection(self, believed: ViewId, start: int, data: bytes) -> None:
+    def on_reflection(self, message: Message) -> None:
         """Our own order information, as the remote group got it in the view it believes in. A backup that
         does not know yet where the view begins waits: it may hold bytes of the old view beyond that."""
+        believed, start, data = message.header.dest_view, message.reflected_start, message.reflected_bytes
         if self.standing.role == RECOVERING:
-            if believed == self.recoverable_view != NO_VIEW:
-                self.lane.orders.insert(start, data)
-        elif believed == self.standing.view and self.standing.view_start != UNSETTLED:
-            if self.standing.role == PRIMARY:
-                self.lane.orders.mark_reflected(start, start + len(data))
-            else:
-                self.lane.orders.insert(start, data)
+            ours = believed == self.recoverable_view != NO_VIEW
+        else:
+            ours = believed == self.standing.view and self.standing.view_start != UNSETTLED
+        if ours and self.standing.role == PRIMARY:
+            self.lane.orders.mark_reflected(start, start + len(data))
+        elif ours:
+            self.lane.orders.insert(start, data)
 
     # -- watermarks --------------------------------------------------------------------------
 

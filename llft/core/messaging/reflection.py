@@ -103,8 +103,14 @@ class HeldOrder:
         if watermark <= self.watermark:
             return
         self.watermark = watermark
-        self.pieces = [piece for piece in self.pieces if piece.end > watermark]
-        self.unreflected = [piece for piece in self.unreflected if piece[0] + len(piece[1]) > watermark]
+        self.pieces = [_beyond(piece, watermark) for piece in self.pieces if piece.end > watermark]
+        if self.unreflected:
+            # What all have would only keep back what follows it.
+            self.unreflected = [
+                (max(start, watermark), data[max(0, watermark - start) :])
+                for start, data in self.unreflected
+                if start + len(data) > watermark
+            ]
 
     def export(self) -> tuple[OrderRange, ...]:
         """All that is held, for an answer to a NewPrimaryView: what touches is joined."""
@@ -130,3 +136,9 @@ class HeldOrder:
     @property
     def held_bytes(self) -> int:
         return sum(len(piece.data) for piece in self.pieces)
+
+
+def _beyond(piece: OrderRange, watermark: int) -> OrderRange:
+    if piece.start >= watermark:
+        return piece
+    return OrderRange(piece.view, piece.view_start, watermark, piece.data[watermark - piece.start :])
