@@ -17,10 +17,17 @@ import os
 import sys
 import traceback
 import types
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from llft.errors import LlftError
 from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
+from llft.runtime.state.scratch import SCRATCH, read_task
+from llft.runtime.state.scratch_life import ScratchLife
+from llft.runtime.state.source import Interposed
+
+if TYPE_CHECKING:
+    from llft.interpose.port import Port
 
 BAD_SPECIFICATION_STATUS = 78
 PR_SET_PDEATHSIG = 1
@@ -45,8 +52,11 @@ def main() -> None:
     _end_with_parent()
     if FORMER in os.environ:
         specification["former"] = json.loads(os.environ.pop(FORMER))
+    if SCRATCH in os.environ:
+        try_state(specification, os.environ.pop(SCRATCH))
+        return
     try:
-        process = ReplicaProcess(specification, start_anew)
+        process = ReplicaProcess(specification, start_anew, ENVIRONMENT)
     except (LlftError, OSError) as error:
         sys.stderr.write(f"llft: {error}\n")
         sys.exit(BAD_SPECIFICATION_STATUS)
@@ -54,7 +64,16 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     program = Program(specification["program"], temporary=specification["temporary"])
     process.start()
-    process.driver.run_main(lambda: process.ended(program.run(process)))
+    process.driver.run_main(lambda: process.ended(program.run(process, process.checkpoints.program_begins)))
+
+
+def try_state(specification: dict[str, Any], task_path: str) -> None:
+    """This is a scratch process: the program is restored from a state, and followed for a while."""
+    task = read_task(task_path)
+    life = ScratchLife(specification, task)
+    program = Program(specification["program"], temporary=task.temporary)
+    life.begin()
+    life.driver.run_main(lambda: life.ended(program.run(life, life.program_begins)))
 
 
 def start_anew(environment: dict[str, str]) -> NoReturn:
@@ -82,13 +101,15 @@ class Program:
         self.words = words
         self._temporary = temporary
 
-    def run(self, process: ReplicaProcess) -> int:
+    def run(self, port: Port, begins: Callable[[Interposed], None] = lambda interposed: None) -> int:
         """To its end; returns its exit status."""
+        from llft.interpose import marks
         from llft.interpose.files import own_temporary_directory
         from llft.interpose.install import install
 
         own_temporary_directory(self._temporary)
-        install(process)
+        install(port)
+        begins(marks)
         _look_for_packages()
         try:
             self._execute()

@@ -23,7 +23,8 @@ from __future__ import annotations
 import traceback
 from _thread import LockType
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from llft import originals
@@ -31,14 +32,15 @@ from llft.config import ThreadMode
 from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result, Spawn
 from llft.core.replica import Replica
-from llft.errors import PeerError
 from llft.instant import MS
 from llft.runtime import own_log, stack_room
-from llft.runtime.application import ENDED, Application, ApplicationThread
+from llft.runtime.application import ENDED, Application
+from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS, brief
-from llft.runtime.checkpoint import Checkpoint, pack, unpack
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
+from llft.runtime.state import exchange
+from llft.runtime.state.witness import detail
 from llft.runtime.surroundings import Network, World
 
 POLL_AT_MOST_NS = 1000 * MS
@@ -106,7 +108,7 @@ class Driver:
     def _make_call(self, thread: ApplicationThread, operation: Operation, home: int) -> None:
         """`home` is the native thread in which the program's thread is."""
         with self.lock:
-            about = 0 if self.token else brief(operation)
+            about = self._about(operation)
             if self._is_for_core(thread, OPERATION_KINDS[type(operation)], about):
                 self._step(events.OperationInvoked(thread.number, operation))
             if not thread.given:
@@ -117,6 +119,11 @@ class Driver:
                 elif not self.token and self.core.next_deadline() < self.polled_until_ns:
                     self.poller.wake()
             thread.ident, thread.waits = home, not thread.given
+
+    def _about(self, operation: Operation) -> int:
+        if self.token:
+            return 0 if self.application.witness is None else detail(operation)
+        return brief(operation)
 
     def _make_call_for(self, thread: ApplicationThread, operation: Operation, done: LockType) -> None:
         """On an empty stack, on behalf of a thread that waits meanwhile (invariant 3)."""
@@ -160,6 +167,20 @@ class Driver:
         self._local.thread = thread
         self._local.room = stack_room.of_this_thread()
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """The calling thread is not one of the program's meanwhile: what it calls goes past the core."""
+        thread, self._local.thread = getattr(self._local, "thread", None), None
+        try:
+            yield
+        finally:
+            self._local.thread = thread
+
+    def is_quiescent(self) -> bool:
+        """Every thread of the program has called, and none has its result. Lock held."""
+        application = self.application
+        return application.out_count == 0 and not application.replaying and application.log.length > 0
+
     def _ended(self, thread: ApplicationThread) -> None:
         with self.lock:
             if self._is_for_core(thread, ENDED):
@@ -174,7 +195,7 @@ class Driver:
         try:
             return self.application.called(thread, kind, about)
         except Exception as error:  # noqa: BLE001 (invariant 4)
-            self._die(f"the program's past could not be repeated: {error}")
+            self.fail_replay(error)
 
     def _may_pump(self) -> bool:
         """An application thread serves the network only at a primary: backups are lazy, and in ordered
@@ -268,28 +289,11 @@ class Driver:
         self.world.write(effect.record)
 
     def _capture(self, effect: effects.CaptureState) -> None:
-        log = self.application.log
-        out = list(self.application.out_for_core)
-        is_out = self.core.determinizer.is_out
-        again = [number for number in self.application.threads if number not in out and is_out(number)]
-        birth_id = self.core.standing.birth_id
-        taken = Checkpoint(birth_id, log.length, log.digest, out, again, self.world.fingerprint())
-        self._step(events.StateCaptured(pack(taken, log)))
+        self._step(events.StateCaptured(exchange.capture(self)))
 
     def _restore(self, effect: effects.RestoreState) -> None:
-        try:
-            checkpoint = unpack(effect.state)
-        except PeerError as error:
-            self.world.reborn(str(error))
+        exchange.restore(self, effect.state)
 
-        def replay(data: bytes) -> None:
-            with self.lock:
-                try:
-                    self.application.begin_replay(data, checkpoint.out, checkpoint.again)
-                except PeerError:
-                    raise  # the bytes are not a log: they are fetched again
-                except Exception as error:  # noqa: BLE001 (invariant 4)
-                    self._die(f"the program's past could not be repeated: {error}")
-
-        self.application.begin_restoring()
-        self.world.restore(checkpoint, replay)
+    def fail_replay(self, error: Exception) -> NoReturn:
+        """While it is handled (invariant 4)."""
+        self._die(f"the program's past could not be repeated: {error}")

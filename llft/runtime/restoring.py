@@ -1,4 +1,4 @@
-"""Restoring a program from its birth log: check that it is the same program, get the log, have it replayed.
+"""Restoring a program: check that it is the same program, get its log and its base, have it replayed.
 
 In a thread of its own, for it may take long. Whatever fails here ends this life of the process: a member
 that has no state, and will get none, would be left.
@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import NoReturn, Protocol
+from zlib import crc32
 
 from llft import originals
 from llft.errors import PeerError
 from llft.runtime import fingerprint, own_log
-from llft.runtime.checkpoint import Checkpoint
+from llft.runtime.application import Restart
+from llft.runtime.checkpoint import Base, Checkpoint
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
-from llft.runtime.liveness import Liveness, fetch_log
+from llft.runtime.liveness import Liveness, LogSource, fetch_log, fetch_state
+from llft.runtime.state.checkpoints import Checkpoints
+from llft.runtime.state.source import HOOKS
 from llft.runtime.transport import Transport
+
+Done = Callable[[bytes, Restart | None], None]
 
 FETCH_TIMEOUT_S = 30.0
 FETCH_ROUNDS = 50
@@ -30,6 +37,7 @@ class Life(Protocol):
     driver: Driver
     transport: Transport
     liveness: Liveness
+    checkpoints: Checkpoints
 
     def say(self, text: str) -> None: ...
     def fingerprint(self) -> Fingerprint: ...
@@ -42,7 +50,7 @@ class Restoring:
     def __init__(self, life: Life) -> None:
         self._life = life
 
-    def restore(self, wanted: Checkpoint, done: Callable[[bytes], None]) -> None:
+    def restore(self, wanted: Checkpoint, done: Done) -> None:
         try:
             self._restore(wanted, done)
         except Exception:  # noqa: BLE001 (a thread's failure would be nobody's)
@@ -50,17 +58,47 @@ class Restoring:
             with self._life.driver.lock:
                 self._life.died("the program's past could not be restored")
 
-    def _restore(self, wanted: Checkpoint, done: Callable[[bytes], None]) -> None:
+    def _restore(self, wanted: Checkpoint, done: Done) -> None:
         self._refuse_if_different(wanted.fingerprint)
         try:
-            data = self._fetch(wanted) if wanted.log is None else wanted.log
+            if wanted.base is not None:
+                self._restart(wanted, wanted.base, done)
+                return
+            data = wanted.log if wanted.log is not None else self._fetch_log(wanted, start=0, digest=0)
             self._life.say(f"replaying {len(data)} bytes of the program's past")
-            done(data)
+            done(data, None)
         except (OSError, PeerError) as error:
             with self._life.driver.lock:
                 self._life.reborn(f"no birth log: {error}")
 
-    def _fetch(self, wanted: Checkpoint) -> bytes:
+    def _restart(self, wanted: Checkpoint, base: Base, done: Done) -> None:
+        """From a state by hooks: the program begins, comes to its ready point, and is restored there."""
+        if base.source != HOOKS:
+            raise PeerError("state_source_unknown", "run the same version of LLFT at all replicas")
+        life = self._life
+        head = self._fetch(wanted, lambda peer: fetch_log(peer, base.head_bytes, timeout_s=FETCH_TIMEOUT_S))
+        if crc32(head) != base.head_digest:
+            raise PeerError("birth_log_digest_differs", "fetch it again")
+        state = self._fetch(wanted, lambda peer: _whole_state(peer, base))
+        data = wanted.log
+        if data is None:
+            data = self._fetch_log(wanted, start=base.position, digest=base.digest)
+        life.say(
+            f"restoring {len(state)} bytes of state by {base.source} after {len(head)} bytes of the "
+            f"program's past, then replaying {len(data)}"
+        )
+        done(data, life.checkpoints.restart(base, head, state))
+
+    def _fetch_log(self, wanted: Checkpoint, *, start: int, digest: int) -> bytes:
+        def fetch(peer: LogSource) -> bytes:
+            data = fetch_log(peer, wanted.length, start=start, timeout_s=FETCH_TIMEOUT_S)
+            if not wanted.is_of(data, start=start, digest=digest):
+                raise PeerError("birth_log_digest_differs", "fetch it again", source=str(peer.birth_id))
+            return data
+
+        return self._fetch(wanted, fetch)
+
+    def _fetch(self, wanted: Checkpoint, fetch: Callable[[LogSource], bytes]) -> bytes:
         """From whoever took the checkpoint, or, should it be gone, from another member: under the token
         all members have the same log."""
         life, source = self._life, wanted.taken_by
@@ -69,14 +107,9 @@ class Restoring:
             others = (peer.birth_id for peer in life.transport.peers() if peer.birth_id != source)
             for candidate in (source, *others):
                 try:
-                    peer = life.liveness.peer(candidate)
-                    data = fetch_log(peer, wanted.length, timeout_s=FETCH_TIMEOUT_S)
+                    return fetch(life.liveness.peer(candidate))
                 except (OSError, PeerError) as error:
                     failure = error
-                    continue
-                if wanted.is_of(data):
-                    return data
-                failure = PeerError("birth_log_digest_differs", "fetch it again", source=str(candidate))
             originals.sleep(FETCH_PAUSE_S)  # another member may not be as far yet
         raise failure
 
@@ -93,3 +126,11 @@ class Restoring:
         life.say("make them alike, then start it again")
         with life.driver.lock:
             life.different()
+
+
+def _whole_state(peer: LogSource, base: Base) -> bytes:
+    found = bytearray()
+    fetch_state(peer, base.position, start=0, end=base.size, timeout_s=FETCH_TIMEOUT_S, take=found.extend)
+    if blake2b(found, digest_size=16).hexdigest() != base.content:
+        raise PeerError("state_digest_differs", "fetch it again", source=str(peer.birth_id))
+    return bytes(found)

@@ -46,6 +46,15 @@ class TransportMode(Enum):
     UNICAST = "unicast"
 
 
+class Checkpoints(Enum):
+    """Where the state of a program comes from (docs/CHECKPOINTS.md)."""
+
+    AUTO = "auto"
+    IMAGE = "image"
+    HOOKS = "hooks"
+    NONE = "none"
+
+
 class Endpoint(NamedTuple):
     host: str
     port: int
@@ -90,6 +99,9 @@ class GroupSettings:
     output_commit: int = 1
     """So many backups hold the order information before output leaves the system (D-10)."""
     gateway: bool = True
+    checkpoints: Checkpoints = Checkpoints.AUTO
+    checkpoint_log_kb: int = 4096
+    """A checkpoint is due when the log has grown by so much."""
 
     @property
     def group_id(self) -> GroupId:
@@ -127,6 +139,10 @@ class Settings:
         """For one group, configured or not."""
         others = tuple(group for group in self.groups if group.name != name)
         return replace(self, groups=(*others, replace(self.group(name), threads=threads)))
+
+    def with_checkpoints(self, name: str, checkpoints: Checkpoints) -> Settings:
+        others = tuple(group for group in self.groups if group.name != name)
+        return replace(self, groups=(*others, replace(self.group(name), checkpoints=checkpoints)))
 
     def host_id(self) -> int:
         """The first part of a birth id. The interface's address is what is unique in a cluster."""

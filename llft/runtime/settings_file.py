@@ -28,6 +28,7 @@ from llft.errors import MisuseError
 from llft.instant import MS
 from llft.runtime.settings import (
     LIVE_TIMEOUTS,
+    Checkpoints,
     Endpoint,
     FaultInjection,
     GroupSettings,
@@ -290,4 +291,6 @@ _GROUP: dict[str, Reader] = {
     "threads": _one_of(ThreadMode),
     "output_commit": _integer(0, 15),
     "gateway": _truth,
+    "checkpoints": _one_of(Checkpoints),
+    "checkpoint_log_kb": _integer(16, 1 << 20),
 }

@@ -16,7 +16,8 @@ from llft.errors import DivergenceError
 from llft.identifiers import BirthId
 from llft.instant import MS
 from llft.journal.record import Record
-from llft.runtime.application import ENDED, Application, ApplicationThread
+from llft.runtime.application import ENDED, Application, Restart
+from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS, BirthLog, encode_result
 from llft.runtime.birth_log import events as logged_events
 from llft.runtime.checkpoint import Checkpoint
@@ -38,7 +39,8 @@ class Silence:
 
     def write(self, record: Record) -> None: ...
     def flush(self) -> None: ...
-    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes], None]) -> None: ...
+    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None: ...
+    def base(self) -> None: ...
     def fingerprint(self) -> dict[str, dict[str, str]]:
         return {}
 
