@@ -11,8 +11,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from llft.interpose import collecting, hashing, locks, passage
+from llft.interpose import collecting, hashing, locks, passage, threads, writings
 from llft.interpose.descriptors import table
+from llft.interpose.files import own_temporary_directory
 from llft.interpose.reception import reception
 from llft.interpose.tcp import TcpSocket
 
@@ -45,6 +46,21 @@ def is_connected() -> bool:
 
 def descriptors() -> list[str]:
     return [f"{number} {type(each).__name__}" for number, each in sorted(table.descriptions.items())]
+
+
+def has_begun() -> bool:
+    """A program that listens, or that has other threads, has come to the end of its beginning; at any
+    earlier wait the rest of its main module may not have been executed."""
+    return bool(reception.listeners) or threads.running_count() > 1
+
+
+def outside_state() -> str:
+    return writings.first
+
+
+def remake(temporary: str) -> None:
+    own_temporary_directory(temporary)
+    table.remake()
 
 
 def main() -> Any:

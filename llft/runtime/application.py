@@ -21,28 +21,28 @@ from _thread import LockType
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from llft import originals
-from llft.core.determinizer.operations import Result
+from llft.core.determinizer.operations import Operation, Result
 from llft.errors import InvariantError
 from llft.identifiers import ThreadId
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.birth_log import CALLED, RESTORED, START, BirthLog, Event, check_brief, check_kind, events
-from llft.runtime.state.witness import Witness
+from llft.runtime.birth_log import (
+    CALLED,
+    RESTORED,
+    START,
+    BirthLog,
+    Event,
+    brief,
+    check_brief,
+    check_kind,
+    events,
+)
+from llft.runtime.state.restart import Restart
+from llft.runtime.state.witness import Witness, detail
 
 ENDED = 255
 """The kind of the last "call" of a thread: it returned from its function."""
-
-
-class Restart(NamedTuple):
-    """How a program comes to a state of its own (hooks): replayed over the beginning of its log, then
-    restored. What follows in the log begins at `position`."""
-
-    head: bytes
-    position: int
-    digest: int
-    restore: Callable[[], None]
 
 
 class Application:
@@ -101,7 +101,17 @@ class Application:
         self.spawned[key] = function
         return key
 
+    def is_quiescent(self) -> bool:
+        """Every thread of the program has called, and none has its result."""
+        return self.out_count == 0 and not self.replaying and self.log.length > 0
+
     # -- calls ---------------------------------------------------------------------------------
+
+    def about(self, operation: Operation) -> int:
+        """What `called` is to be told of it, if anything."""
+        if self.ordered:
+            return brief(operation)
+        return 0 if self.witness is None else detail(operation)
 
     def called(self, thread: ApplicationThread, kind: int, about: int = 0) -> bool:
         """A thread is back with a call (`about`: its `birth_log.brief`), or at its end. True: it is the
@@ -190,6 +200,13 @@ class Application:
         self._start_thread(thread)
 
     # -- the past ------------------------------------------------------------------------------
+
+    def begin_again(self, position: int, digest: int) -> None:
+        """In a process restored from an image that was taken at this position: every thread waits, and what
+        follows in the log is to come."""
+        self.log = BirthLog(start=position, digest=digest)
+        self.out_for_core = {}
+        self.pump = self.witness = None
 
     def begin_restoring(self) -> None:
         """A checkpoint is on its way: from now on the core's results wait."""

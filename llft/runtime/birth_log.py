@@ -69,7 +69,7 @@ class BirthLog:
         self._data = bytearray(data)
         self.start = start
         self.head = head
-        self._digest_before = digest
+        self.digest_before = digest
         self.digest = crc32(data, digest)
 
     @property
@@ -101,7 +101,7 @@ class BirthLog:
     def name(self, place: int, kind: int) -> None:
         """All members must have the same bytes: what was unknown is known now. Rare, so it may cost."""
         self._data[place] = kind
-        self.digest = crc32(self._data, self._digest_before)
+        self.digest = crc32(self._data, self.digest_before)
 
     def _append(self, thread: ThreadId, event: bytes) -> None:
         if thread < 128:
@@ -128,7 +128,7 @@ class BirthLog:
 
     def resumed(self, data: bytes) -> BirthLog:
         """The same log with `data` before what it has."""
-        return BirthLog(data + self._data, start=self.start, digest=self._digest_before, head=self.head)
+        return BirthLog(data + self._data, start=self.start, digest=self.digest_before, head=self.head)
 
     def drop_before(self, position: int, digest: int, *, head_bytes: int = 0) -> None:
         """Forget what came before a position, but for the first `head_bytes` of all. `digest` was that of
@@ -139,7 +139,7 @@ class BirthLog:
             self.head = bytes(self._data[:head_bytes])
         del self._data[: position - self.start]
         self.start = position
-        self._digest_before = digest
+        self.digest_before = digest
 
 
 def encode_result(kind: int, result: Result) -> bytes:

@@ -36,11 +36,10 @@ from llft.instant import MS
 from llft.runtime import own_log, stack_room
 from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.birth_log import OPERATION_KINDS, brief
+from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
 from llft.runtime.state import exchange
-from llft.runtime.state.witness import detail
 from llft.runtime.surroundings import Network, World
 
 POLL_AT_MOST_NS = 1000 * MS
@@ -64,6 +63,8 @@ class Driver:
         self.wake_pacemaker: Callable[[], None] = lambda: None
         self._local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
+        self.pump_held = False
+        """No thread of the program is to be the pump: an image is to be taken."""
         self._written = False
         self._arrived: deque[bytes] = deque()
         """Datagrams that were received and not looked at yet."""
@@ -108,7 +109,7 @@ class Driver:
     def _make_call(self, thread: ApplicationThread, operation: Operation, home: int) -> None:
         """`home` is the native thread in which the program's thread is."""
         with self.lock:
-            about = self._about(operation)
+            about = self.application.about(operation)
             if self._is_for_core(thread, OPERATION_KINDS[type(operation)], about):
                 self._step(events.OperationInvoked(thread.number, operation))
             if not thread.given:
@@ -116,14 +117,11 @@ class Driver:
                     self.poller.wake()  # it may be waiting for a deadline later than this call's
                 elif self._may_pump():
                     self._pump(thread)
+                elif self.pump_held:
+                    self.wake_pacemaker()
                 elif not self.token and self.core.next_deadline() < self.polled_until_ns:
                     self.poller.wake()
             thread.ident, thread.waits = home, not thread.given
-
-    def _about(self, operation: Operation) -> int:
-        if self.token:
-            return 0 if self.application.witness is None else detail(operation)
-        return brief(operation)
 
     def _make_call_for(self, thread: ApplicationThread, operation: Operation, done: LockType) -> None:
         """On an empty stack, on behalf of a thread that waits meanwhile (invariant 3)."""
@@ -176,10 +174,13 @@ class Driver:
         finally:
             self._local.thread = thread
 
-    def is_quiescent(self) -> bool:
-        """Every thread of the program has called, and none has its result. Lock held."""
-        application = self.application
-        return application.out_count == 0 and not application.replaying and application.log.length > 0
+    def begin_again(self, core: Replica, poller: Poller) -> None:
+        """In a process restored from an image: the same program, and everything else new. Lock held."""
+        self.core, self.poller = core, poller
+        self.application.wake_pump = poller.wake
+        self._arrived.clear()
+        self.pump_held = False
+        self.polled_until_ns = 0
 
     def _ended(self, thread: ApplicationThread) -> None:
         with self.lock:
@@ -200,7 +201,8 @@ class Driver:
     def _may_pump(self) -> bool:
         """An application thread serves the network only at a primary: backups are lazy, and in ordered
         mode no thread knows that the others wait. There the pacemaker does."""
-        return self.token and self.core.live and self.application.out_count == 0
+        may = self.token and self.core.live and not self.pump_held
+        return may and self.application.out_count == 0
 
     def nobody_serves(self) -> bool:
         """No thread of the program is the pump, nor one out that will be when it waits."""
@@ -215,7 +217,7 @@ class Driver:
         polling."""
         self.application.pump = thread
         try:
-            while self.application.out_count == 0:
+            while self.application.out_count == 0 and not self.pump_held:
                 wait_ns = self.until_deadline()
                 self.lock.release()
                 try:
@@ -259,7 +261,6 @@ class Driver:
                 return
 
     def happen(self, event: events.Event) -> None:
-        """The start, before there are other threads."""
         with self.lock:
             self._step(event)
 

@@ -109,6 +109,9 @@ class Liveness:
     def close(self) -> None:
         self._service.close()
 
+    def abandon(self) -> None:
+        self._service.abandon()
+
     def _certify(self, birth_id: BirthId) -> None:
         if birth_id in self._dead:
             return

@@ -9,6 +9,7 @@ runs in the program's own interpreter before anything is patched, and after that
 from __future__ import annotations
 
 import json
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -20,7 +21,7 @@ from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
 from llft.runtime import fingerprint, last_words, own_log
-from llft.runtime.application import Restart
+from llft.runtime.birthplace import Birthplace
 from llft.runtime.checkpoint import Base, Checkpoint
 from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
@@ -29,11 +30,12 @@ from llft.runtime.liveness import Liveness
 from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.native.pulse import open_pulse
 from llft.runtime.pacemaker import Pacemaker
-from llft.runtime.poller import Poller
+from llft.runtime.poller import Poller, raise_fd
 from llft.runtime.replica_answers import answers_of
 from llft.runtime.restoring import Restoring
 from llft.runtime.settings import Settings
 from llft.runtime.state.checkpoints import Checkpoints
+from llft.runtime.state.restart import Restart
 from llft.runtime.timeline import Timeline
 from llft.runtime.transport import Transport, open_transport
 
@@ -59,20 +61,13 @@ class ReplicaProcess:
 
     _told_of_keys = False
 
-    def __init__(
-        self,
-        specification: dict[str, Any],
-        on_exec: Callable[[dict[str, str]], NoReturn],
-        environment: Mapping[str, str],
-    ) -> None:
-        """`environment` is the one that this process was given."""
-        self._on_exec = on_exec
+    def __init__(self, specification: dict[str, Any], birthplace: Birthplace) -> None:
+        self.birthplace = birthplace
         self.poller = Poller()
         settings = self._be_born(specification)
         self.driver = Driver(self.core, self, self, self.poller)
         self.pacemaker = Pacemaker(self.driver, self._keep_house)
-        group = settings.group(specification["group"])
-        self.checkpoints = Checkpoints(self.driver, group, self._path, environment, self.say)
+        self.checkpoints = Checkpoints(self, settings.group(specification["group"]))
         self.listening_at: dict[tuple[str, int], None] = {}
         self.call = self.driver.call
         self.spawn = self.driver.spawn
@@ -106,12 +101,24 @@ class ReplicaProcess:
         self.core = Replica(config, birth_id, local_clock=originals.clock_gettime_ns, random=Randomness())
         self.timeline = Timeline()
         run_directory, name = specification["run_directory"], f"replica-{specification['replica']}"
-        self._path = f"{run_directory}/{name}"
-        self.journal = JournalWriter(f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj")
-        self.control = ControlServer(f"{self._path}.sock", answers_of(self))
+        self.path = f"{run_directory}/{name}"
+        journal = f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj"
+        self.journal = JournalWriter(journal, place_fd=raise_fd)
+        self.control = ControlServer(f"{self.path}.sock", answers_of(self))
         self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
         self.receive = self.transport.receive
         return settings
+
+    def abandon(self) -> None:
+        """In a process restored from an image: all this is another process's."""
+        for part in (self.transport, self.liveness, self.control, self.poller):
+            part.abandon()
+
+    def be_born_again(self, specification: dict[str, Any]) -> None:
+        """The program is there, and waits; everything else of a life is made. Lock held."""
+        self.poller = Poller()
+        self._be_born(specification)
+        self.driver.begin_again(self.core, self.poller)
 
     def start(self) -> None:
         own_log.keep()
@@ -191,7 +198,9 @@ class ReplicaProcess:
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
         originals.start_new_thread(Restoring(self).restore, (checkpoint, done))
 
-    def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn:
+    def reborn(
+        self, reason: str, withdrawn: ViewId = NO_VIEW, more: Mapping[str, str] = types.MappingProxyType({})
+    ) -> NoReturn:
         """A new process life, with a new birth id: a fresh interpreter in the same process."""
         self.say(f"starts anew: {reason or self.timeline.last_reason}")
         self._close()
@@ -201,7 +210,7 @@ class ReplicaProcess:
             withdrawn.primary_view_num,
             list(withdrawn.birth_id),
         ]
-        self._on_exec({FORMER: json.dumps(former)})
+        self.birthplace.start_anew({FORMER: json.dumps(former), **more})
 
     def different(self) -> NoReturn:
         """Starting it again would not help."""

@@ -6,27 +6,34 @@ that has no state, and will get none, would be left.
 
 from __future__ import annotations
 
+import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import NoReturn, Protocol
 from zlib import crc32
 
 from llft import originals
 from llft.errors import PeerError
+from llft.identifiers import NO_VIEW, ViewId
 from llft.runtime import fingerprint, own_log
-from llft.runtime.application import Restart
+from llft.runtime.birth_log import BirthLog
 from llft.runtime.checkpoint import Base, Checkpoint
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.liveness import Liveness, LogSource, fetch_log, fetch_state
 from llft.runtime.state.checkpoints import Checkpoints
-from llft.runtime.state.source import HOOKS
+from llft.runtime.state.restart import Restart
+from llft.runtime.state.scratch_life import digest_of
+from llft.runtime.state.source import HOOKS, IMAGE
 from llft.runtime.transport import Transport
 
 Done = Callable[[bytes, Restart | None], None]
 
+IMAGE_TO_BE = "LLFT_IMAGE"
+"""The path of an image that a new process is to become, and the fields of its Base."""
 FETCH_TIMEOUT_S = 30.0
+IMAGE_TIMEOUT_S = 120.0
 FETCH_ROUNDS = 50
 FETCH_PAUSE_S = 0.1
 
@@ -38,10 +45,11 @@ class Life(Protocol):
     transport: Transport
     liveness: Liveness
     checkpoints: Checkpoints
+    path: str
 
     def say(self, text: str) -> None: ...
     def fingerprint(self) -> Fingerprint: ...
-    def reborn(self, reason: str) -> NoReturn: ...
+    def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW, more: Mapping[str, str] = ...) -> NoReturn: ...
     def different(self) -> NoReturn: ...
     def died(self, reason: str) -> NoReturn: ...
 
@@ -61,20 +69,42 @@ class Restoring:
     def _restore(self, wanted: Checkpoint, done: Done) -> None:
         self._refuse_if_different(wanted.fingerprint)
         try:
-            if wanted.base is not None:
+            log = self._life.driver.application.log
+            if wanted.base is None or log.start:
+                self._go_on(wanted, log, done)
+            elif wanted.base.source == HOOKS:
                 self._restart(wanted, wanted.base, done)
-                return
-            data = wanted.log if wanted.log is not None else self._fetch_log(wanted, start=0, digest=0)
-            self._life.say(f"replaying {len(data)} bytes of the program's past")
-            done(data, None)
+            elif wanted.base.source == IMAGE:
+                self._become(wanted, wanted.base)
+            else:
+                raise PeerError("state_source_unknown", "run the same version of LLFT at all replicas")
         except (OSError, PeerError) as error:
             with self._life.driver.lock:
                 self._life.reborn(f"no birth log: {error}")
 
+    def _go_on(self, wanted: Checkpoint, log: BirthLog, done: Done) -> None:
+        """From birth, or from where the image was taken that this process was restored from."""
+        start, digest = log.start, log.digest_before
+        if wanted.log is not None and wanted.log_start == start:
+            data = wanted.log
+        else:
+            data = self._fetch_log(wanted, start=start, digest=digest)
+        self._life.say(f"replaying {len(data)} bytes of the program's past, from {start} on")
+        done(data, None)
+
+    def _become(self, wanted: Checkpoint, base: Base) -> NoReturn:
+        """An image takes the place of the whole process, in its next life."""
+        life = self._life
+        path = f"{life.path}.state-{base.position}"
+        began_ns = originals.monotonic_ns()
+        self._fetch(wanted, lambda peer: _image_into(path, peer, base))
+        seconds = (originals.monotonic_ns() - began_ns) / 1e9
+        life.say(f"fetched {base.size / 1e6:.1f} MB of image in {seconds:.2f} s")
+        with life.driver.lock:
+            life.reborn("as an image", more={IMAGE_TO_BE: json.dumps([path, *base])})
+
     def _restart(self, wanted: Checkpoint, base: Base, done: Done) -> None:
         """From a state by hooks: the program begins, comes to its ready point, and is restored there."""
-        if base.source != HOOKS:
-            raise PeerError("state_source_unknown", "run the same version of LLFT at all replicas")
         life = self._life
         head = self._fetch(wanted, lambda peer: fetch_log(peer, base.head_bytes, timeout_s=FETCH_TIMEOUT_S))
         if crc32(head) != base.head_digest:
@@ -134,3 +164,16 @@ def _whole_state(peer: LogSource, base: Base) -> bytes:
     if blake2b(found, digest_size=16).hexdigest() != base.content:
         raise PeerError("state_digest_differs", "fetch it again", source=str(peer.birth_id))
     return bytes(found)
+
+
+def _image_into(path: str, peer: LogSource, base: Base) -> bytes:
+    """Into a file; what an earlier attempt has left there is not fetched again."""
+    with open(path, "ab", buffering=0) as file:
+        start = min(file.tell(), base.size)
+        fetch_state(
+            peer, base.position, start=start, end=base.size, timeout_s=IMAGE_TIMEOUT_S, take=file.write
+        )
+    if digest_of(path) != (base.content, base.size):
+        originals.unlink(path)
+        raise PeerError("state_digest_differs", "fetch it again", source=str(peer.birth_id))
+    return b""

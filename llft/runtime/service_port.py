@@ -101,6 +101,13 @@ class ServicePort:
         self._listener.close()
         self._epoll.close()
 
+    def abandon(self) -> None:
+        """In a process restored from an image: the sockets are another process's, their numbers are free."""
+        for connection in self.connections.values():
+            connection.sock.detach()
+        self._listener.detach()
+        self._epoll.close()
+
     # -- beginnings ----------------------------------------------------------------------------------
 
     def _accept(self, now_ns: int) -> None:

@@ -13,7 +13,7 @@ from enum import Enum
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from llft.config import GroupConfig, Limits, PartitionPolicy, ThreadMode, Timeouts
+from llft.config import Checkpoints, GroupConfig, Limits, PartitionPolicy, ThreadMode, Timeouts
 from llft.identifiers import GroupId
 from llft.instant import MS
 
@@ -44,15 +44,6 @@ measured."""
 class TransportMode(Enum):
     MULTICAST = "multicast"
     UNICAST = "unicast"
-
-
-class Checkpoints(Enum):
-    """Where the state of a program comes from (docs/CHECKPOINTS.md)."""
-
-    AUTO = "auto"
-    IMAGE = "image"
-    HOOKS = "hooks"
-    NONE = "none"
 
 
 class Endpoint(NamedTuple):

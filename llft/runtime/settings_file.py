@@ -23,12 +23,11 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
 
-from llft.config import Limits, PartitionPolicy, ThreadMode, Timeouts
+from llft.config import Checkpoints, Limits, PartitionPolicy, ThreadMode, Timeouts
 from llft.errors import MisuseError
 from llft.instant import MS
 from llft.runtime.settings import (
     LIVE_TIMEOUTS,
-    Checkpoints,
     Endpoint,
     FaultInjection,
     GroupSettings,
@@ -292,5 +291,5 @@ _GROUP: dict[str, Reader] = {
     "output_commit": _integer(0, 15),
     "gateway": _truth,
     "checkpoints": _one_of(Checkpoints),
-    "checkpoint_log_kb": _integer(16, 1 << 20),
+    "checkpoint_log_kb": _integer(1, 1 << 20),
 }

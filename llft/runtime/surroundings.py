@@ -7,9 +7,9 @@ from typing import NoReturn, Protocol
 
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
-from llft.runtime.application import Restart
 from llft.runtime.checkpoint import Base, Checkpoint
 from llft.runtime.fingerprint import Fingerprint
+from llft.runtime.state.restart import Restart
 
 
 class Network(Protocol):

@@ -1,12 +1,13 @@
 """A program that is imaged in the midst of its life: `python -m tests.live.image_program IMAGE MEGABYTES`.
 
-Its threads have state in their locals and wait for an event, a lock, a queue, a time; a coroutine is suspended,
-a generator and a decompressor are half used. It prints a digest of all that came of them, `image` before
-if it went on by itself and `restored` if it is a process restored from its image.
+Its threads have state in their locals and wait for an event, a lock, a queue, a time; a coroutine is
+suspended, a generator and a decompressor are half used. It prints a digest of all that came of them, and
+before that `image` if it went on by itself, `restored` if it is a process restored from its image.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import queue
@@ -120,4 +121,5 @@ def main(path: str, megabytes: int) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "--restore":
         image.restore(sys.argv[2], 598)
+    loaded = [ctypes.CDLL(path) for path in sys.argv[3:]]
     main(sys.argv[1], int(sys.argv[2]))

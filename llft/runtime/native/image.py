@@ -47,7 +47,13 @@ def stop_randomising() -> bool:
     """From the next exec on. False: it is not allowed."""
     library = ctypes.CDLL(None)
     persona: int = library.personality(_ASK)
-    return library.personality(persona | ADDR_NO_RANDOMIZE) != -1
+    return bool(library.personality(persona | ADDR_NO_RANDOMIZE) != -1)
+
+
+def forget_native_threads() -> None:
+    """In a restored process: the runtime's native threads are not there, and may be started again."""
+    _library().pulse_forget()
+    _library().lifeline_forget()
 
 
 def obstacle() -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llft.errors import PeerError
-from llft.runtime.application import Restart
 from llft.runtime.checkpoint import Checkpoint, pack, unpack
+from llft.runtime.state.restart import Restart
 
 if TYPE_CHECKING:
     from llft.runtime.driver import Driver

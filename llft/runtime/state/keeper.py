@@ -122,7 +122,7 @@ class Keeper:
     def _rest(self, now_ns: int) -> None:
         driver = self._driver
         log = driver.application.log
-        if not driver.is_quiescent():
+        if not driver.application.is_quiescent():
             return
         grown = log.length - (self.base.position if self.base else log.start)
         if grown < self._log_bytes << self._failures:
@@ -148,7 +148,7 @@ class Keeper:
         driver, captured = self._driver, self._captured
         assert captured is not None
         enough = self._witness.count >= WITNESSED_CALLS_MIN and now_ns - self._since_ns >= WITNESS_NS
-        if not enough or not driver.is_quiescent() or not captured.ready():
+        if not enough or not driver.application.is_quiescent() or not captured.ready():
             return
         driver.application.witness = None
         log = driver.application.log

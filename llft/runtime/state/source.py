@@ -16,6 +16,11 @@ class NotCapturedError(Exception):
     """Not now, or not at all; the text says why. Never the replica's end."""
 
 
+class RestoredError(BaseException):
+    """Unwinds the thread that took an image, in a process that was restored from it: all is arranged, and
+    what this thread was about to do is the other process's."""
+
+
 class Captured(NamedTuple):
     path: str
     """Of the state's bytes."""
@@ -53,6 +58,15 @@ class Interposed(Protocol):
 
     def descriptors(self) -> list[str]:
         """Virtual descriptors that are open, with what they are."""
+
+    def has_begun(self) -> bool:
+        """The program's main module is there, and has come to where it waits."""
+
+    def outside_state(self) -> str:
+        """What of the program's state is outside its memory, if anything; "": nothing."""
+
+    def remake(self, temporary: str) -> None:
+        """In a process restored from an image: descriptors of the interposition's own."""
 
     def main(self) -> Any:
         """The program's main module; None before it is there."""

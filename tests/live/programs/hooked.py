@@ -8,11 +8,11 @@ import sys
 DATA = {}
 
 
-def __llft_snapshot__():
+def __llft_snapshot__():  # noqa: N807
     return json.dumps(DATA).encode()
 
 
-def __llft_restore__(state):
+def __llft_restore__(state):  # noqa: N807
     DATA.update(json.loads(state))
 
 
