@@ -54,6 +54,11 @@ def has_begun() -> bool:
     return bool(reception.listeners) or threads.running_count() > 1
 
 
+def leave_out(prefix: str) -> None:
+    """Files whose paths begin so are not the program's."""
+    writings.ours = prefix
+
+
 def outside_state() -> str:
     return writings.first
 

@@ -20,6 +20,8 @@ _CHANGES = frozenset(
 )
 _NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
 
+ours = ""
+"""Paths that begin so are the runtime's: a thread of the program may be serving the network."""
 first = ""
 """The first thing that it wrote, in words."""
 
@@ -32,7 +34,7 @@ def _noticed(event: str, arguments: tuple[Any, ...]) -> None:
     global first
     if first or event not in _ACCOUNTS or not passage.current():
         return
-    what = _ACCOUNTS[event](arguments)
+    what = "" if ours and _text(arguments[0]).startswith(ours) else _ACCOUNTS[event](arguments)
     if what:
         first = what
 

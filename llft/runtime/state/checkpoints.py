@@ -6,8 +6,10 @@ first waits. Without a source the log is kept from birth, and the replica's log 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Protocol
 
+from llft import originals
 from llft.config import Checkpoints as Choice
 from llft.runtime.arising import arise
 from llft.runtime.birthplace import Birthplace
@@ -42,6 +44,7 @@ class Checkpoints:
 
     def __init__(self, life: Life, settings: GroupSettings) -> None:
         self._life = life
+        _remove_stale(f"{life.path}.state-", "")
         self._driver = life.driver
         self._settings = settings
         self.keeper: Keeper | None = None
@@ -54,11 +57,15 @@ class Checkpoints:
     def program_begins(self, interposed: Interposed) -> None:
         """The interposition is in place, the program's first line is about to run."""
         self._interposed = interposed
+        interposed.leave_out(f"{_directory(self._life.path)}/")
         self._hooks = Hooks(self._driver.application, interposed, f"{self._life.path}.state")
 
     def begin_again(self, base: Base, path: str) -> None:
         """This program was restored from an image."""
         self._hooks = None
+        assert self._interposed is not None
+        self._interposed.leave_out(f"{_directory(self._life.path)}/")
+        _remove_stale(f"{self._life.path}.state-", path)
         self._keep_by(self._image())
         assert self.keeper is not None
         self.keeper.adopt(base, path)
@@ -176,3 +183,17 @@ class Checkpoints:
             captured,
             (head, followed),
         )
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _remove_stale(prefix: str, kept: str) -> None:
+    """States of former lives, which were killed before they could remove them."""
+    directory = _directory(prefix)
+    for name in originals.listdir(directory):
+        path = f"{directory}/{name}"
+        if path.startswith(prefix) and path != kept:
+            with suppress(FileNotFoundError):
+                originals.unlink(path)

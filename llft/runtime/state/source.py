@@ -62,6 +62,9 @@ class Interposed(Protocol):
     def has_begun(self) -> bool:
         """The program's main module is there, and has come to where it waits."""
 
+    def leave_out(self, prefix: str) -> None:
+        """Files whose paths begin so are the runtime's."""
+
     def outside_state(self) -> str:
         """What of the program's state is outside its memory, if anything; "": nothing."""
 
