@@ -18,6 +18,7 @@ Not thread-safe: the shell that steps the core owns its journal.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
@@ -62,8 +63,14 @@ class JournalWriter:
     """A journal open for writing. `close` it, or use it as a context manager."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, buffer_limit: int = BUFFER_LIMIT, sink: Sink = DIRECT
+        self,
+        path: str | os.PathLike[str],
+        *,
+        buffer_limit: int = BUFFER_LIMIT,
+        sink: Sink = DIRECT,
+        place_fd: Callable[[int], int] = lambda fd: fd,
     ) -> None:
+        """`place_fd` may move the file's descriptor out of the way of others."""
         if buffer_limit < MIN_BUFFER_LIMIT:
             raise MisuseError(
                 "buffer-limit-too-small", f"give at least {MIN_BUFFER_LIMIT}", found=buffer_limit
@@ -77,7 +84,7 @@ class JournalWriter:
         self._dropped_count = 0
         self._lost_count = 0
         self._lost_stamp: Stamp | None = None
-        self._fd = _create(self.path)
+        self._fd = place_fd(_create(self.path))
         self._buffer += file_header()
         self.flush()
 
