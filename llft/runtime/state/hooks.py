@@ -2,8 +2,11 @@
 
 LLFT cannot put a thread into the midst of a function. So a state is captured only where the program *stands*
 as it stood once before, at a ready point: same threads, same stacks, same descriptors, no connection
-(docs/CHECKPOINTS.md, "Hooks: where the threads are"). The hooks run in a thread of the runtime's, under the
-driver's lock: they must only compute.
+(docs/CHECKPOINTS.md, "Hooks: where the threads are"). Only where it *rests*, too: where every thread waits for
+something of the outside, or of another thread. A backup's threads also wait at calls that a primary completes
+at once, for their order information; where they do so is chance, and a successor may never stand there again.
+
+The hooks run in a thread of the runtime's, under the driver's lock: they must only compute.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ import json
 from typing import Any, NamedTuple
 
 from llft import originals
+from llft.core.determinizer.operations import Accept, Park, Receive, Select, Sleep
 from llft.runtime.application import Application
+from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.stacks import stacks
 from llft.runtime.state.source import HOOKS, Captured, Interposed, NotCapturedError
 
@@ -21,6 +26,7 @@ READY_POINTS_MAX = 64
 HEAD_BYTES_MAX = 4 * 1024 * 1024
 STACK_DEPTH = 100
 _OURS = "/llft/runtime/"
+_RESTING = frozenset(OPERATION_KINDS[kind] for kind in (Accept, Park, Receive, Select, Sleep))
 
 Stand = tuple[object, ...]
 
@@ -48,22 +54,32 @@ class Hooks:
         """At quiescent points early in the program's life: where it stands now it may stand again."""
         log = self._application.log
         early = log.start == 0 and log.length <= HEAD_BYTES_MAX
-        if early and len(self._ready_points) < READY_POINTS_MAX and not self._interposed.is_connected():
+        if early and len(self._ready_points) < READY_POINTS_MAX and not self._unrest():
             self._ready_points.setdefault(self._stand(), ReadyPoint(log.length, log.digest))
 
     def obstacle(self) -> str:
+        unrest = self._unrest()
+        if not unrest and self._ready_point() is None:
+            return "its threads stand where they did not stand early in its life"
+        return unrest
+
+    def _unrest(self) -> str:
         if self._interposed.is_connected():
             return "a connection is open"
-        if self._stand() not in self._ready_points:
-            return "its threads stand where they did not stand early in its life"
-        return ""
+        resting = all(thread.kind in _RESTING for thread in self._application.threads.values())
+        return "" if resting else "its threads are about to go on"
+
+    def _ready_point(self) -> ReadyPoint | None:
+        """Where the program stood as it stands now. What of the beginning is kept is what the checkpoints
+        need that were taken: a ready point beyond that is one no more."""
+        log, found = self._application.log, self._ready_points.get(self._stand())
+        return None if found is None or (log.start and found.position > len(log.head)) else found
 
     def capture(self) -> Captured:
         began_ns = originals.monotonic_ns()
-        log, ready = self._application.log, self._ready_points[self._stand()]
-        if log.start and ready.position > len(log.head):
-            raise NotCapturedError("the log of that ready point is not kept")
-        state = self._header() + self._snapshot()
+        log, ready = self._application.log, self._ready_point()
+        assert ready is not None  # `obstacle` was asked at this very point
+        state = self._header(ready) + self._snapshot()
         path = f"{self._path}-{log.length}"
         with open(path, "wb") as file:
             file.write(state)
@@ -95,9 +111,8 @@ class Hooks:
             raise NotCapturedError(f"{SNAPSHOT} gave {type(state).__name__}: let it return bytes")
         return state
 
-    def _header(self) -> bytes:
+    def _header(self, ready: ReadyPoint) -> bytes:
         threads = self._application.threads.values()
-        ready = self._ready_points[self._stand()]
         marks = {
             "interposed": self._interposed.marks(),
             "spawned": [[thread.number, thread.spawned_count] for thread in threads],
