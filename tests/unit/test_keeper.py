@@ -11,7 +11,7 @@ from llft.core.determinizer.operations import ReadClock, Send
 from llft.instant import SECOND
 from llft.runtime.application import Application
 from llft.runtime.birth_log import OPERATION_KINDS
-from llft.runtime.state.keeper import FAILURES_MAX, IMPATIENT_NS, VERIFICATION_NS, Keeper, Phase, Verdict
+from llft.runtime.state.keeper import FAILURES_MAX, IMPATIENT_NS, LEASE_NS, VERIFICATION_NS, Keeper, Phase, Verdict
 from llft.runtime.state.source import Captured, NotCapturedError
 from llft.runtime.state.witness import detail
 
@@ -23,7 +23,7 @@ class Program:
 
     name = "hooks"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, log_bytes: int = LOG_BYTES) -> None:
         self.directory = directory
         self.application = Application(
             ordered=False, open_gate=lambda gate: None, start_thread=lambda thread: None
@@ -43,7 +43,7 @@ class Program:
             self,
             self.begin_scratch,
             self.said.append,
-            log_bytes=LOG_BYTES,
+            log_bytes=log_bytes,
         )
 
     def _call(self) -> None:
@@ -127,6 +127,37 @@ def test_a_verified_state_is_the_base_and_the_log_before_the_former_one_goes(pro
     assert program.states() == [f"state-{second}", f"state-{third}"]
     program.keeper.close()
     assert program.states() == []
+
+
+def test_what_a_joiner_was_told_of_is_kept_until_it_has_had_time(program: Program) -> None:
+    """A joiner fetches a large state for longer than the group takes to its next checkpoints, and asks for the
+    log since that state then. It would never join if that were dropped meanwhile."""
+    log = program.application.log
+    first = checkpoint(program, 0)
+    assert program.keeper.lend(first, 10 * SECOND).endswith(f"state-{first}")
+    second = checkpoint(program, 11 * SECOND)
+    third = checkpoint(program, 21 * SECOND)
+    assert log.start == first
+    assert program.states() == [f"state-{each}" for each in sorted((first, second, third), key=str)]
+    assert program.keeper.lend(first, 30 * SECOND)
+    checkpoint(program, 40 * SECOND)
+    assert log.has(first, log.length)
+    fifth = checkpoint(program, 40 * SECOND + LEASE_NS)
+    assert program.keeper.lend(first, 71 * SECOND) == ""
+    assert program.states()[-1] == f"state-{fifth}"
+    assert len(program.states()) == 2
+    assert log.start > third
+
+
+def test_while_somebody_joins_checkpoints_are_rarer(tmp_path: Path) -> None:
+    program = Program(tmp_path, log_bytes=600)
+    first = checkpoint(program, 0)
+    program.keeper.lend(first, 10 * SECOND)
+    assert 600 < program.application.log.length - first < 4 * 600
+    program.keeper.tend(11 * SECOND)
+    assert program.keeper.phase is Phase.RESTING
+    program.keeper.tend(11 * SECOND + LEASE_NS)
+    assert program.keeper.phase is Phase.WITNESSING
 
 
 def test_the_scratch_process_gets_the_log_that_follows(program: Program) -> None:

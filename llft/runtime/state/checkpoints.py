@@ -85,11 +85,15 @@ class Checkpoints:
             self.keeper.tend(now_ns)
 
     def base(self) -> Base | None:
-        return self.keeper.base if self.keeper is not None else None
+        """For a joiner, which will come for it."""
+        base = self.keeper.base if self.keeper is not None else None
+        if self.keeper is not None and base is not None:
+            self.keeper.lend(base.position, originals.monotonic_ns())
+        return base
 
     def provide_state(self, start: int, end: int, position: int) -> bytes | None:
         """A piece of a state, for a joiner."""
-        path = self.keeper.file_of(position) if self.keeper is not None else ""
+        path = self.keeper.lend(position, originals.monotonic_ns()) if self.keeper is not None else ""
         if not path:
             return None
         with open(path, "rb", buffering=0) as file:

@@ -29,6 +29,11 @@ WITNESSED_CALLS_MIN = 64
 WITNESS_NS = 2 * SECOND
 """A state of a busy program is verified over so much of its life, of an idle one over so many calls."""
 VERIFICATION_NS = 120 * SECOND
+LEASE_NS = 30 * SECOND
+"""So long a state, and the log since, is kept for a joiner that was told of it, or was given a piece of it,
+last. It becomes the program by then, or asks for another piece."""
+LENT_GROWTH = 4
+"""While somebody joins, the log may grow by so many times as much before the next checkpoint."""
 IMPATIENT_NS = 60 * SECOND
 """After so long without a point at which a due checkpoint can be taken, people are told why."""
 
@@ -46,6 +51,17 @@ class Verdict(NamedTuple):
     content: str
     """Of the state's bytes."""
     size: int
+
+
+class Kept:
+    """A verified state, and until when a joiner may need it."""
+
+    __slots__ = ("base", "lent_until_ns", "path")
+
+    def __init__(self, base: Base, path: str) -> None:
+        self.base = base
+        self.path = path
+        self.lent_until_ns = 0
 
 
 class Scratch(Protocol):
@@ -79,8 +95,8 @@ class Keeper:
         self._log_bytes = log_bytes
         self.phase = Phase.RESTING
         self.base: Base | None = None
-        self._files: dict[int, str] = {}
-        """Of the base, and of the one before: joiners may be about to use that."""
+        self._states: dict[int, Kept] = {}
+        """The base, the one before, and what joiners are about to use; by position, oldest first."""
         self.verified_count = self.failed_count = self.dropped_bytes = 0
         self.longest_pause_ns = 0
         self._failures = 0
@@ -105,17 +121,22 @@ class Keeper:
     def adopt(self, base: Base, path: str) -> None:
         """This program was itself restored from a verified state."""
         self.base = base
-        self._files = {base.position: path}
+        self._states = {base.position: Kept(base, path)}
 
-    def file_of(self, position: int) -> str:
-        """Of the state that was captured there; "" if it is not kept."""
-        return self._files.get(position, "")
+    def lend(self, position: int, now_ns: int) -> str:
+        """The file of the state that was captured there; "" if it is not kept. Somebody joins with it, and
+        will ask for more of it, or for the log that follows it."""
+        kept = self._states.get(position)
+        if kept is None:
+            return ""
+        kept.lent_until_ns = now_ns + LEASE_NS
+        return kept.path
 
     def close(self) -> None:
         """This life ends."""
         self._give_up_captured()
-        for path in self._files.values():
-            _unlink(path)
+        for kept in self._states.values():
+            _unlink(kept.path)
 
     # -- the phases --------------------------------------------------------------------------------
 
@@ -125,7 +146,8 @@ class Keeper:
         if not driver.application.is_quiescent():
             return
         grown = log.length - (self.base.position if self.base else log.start)
-        if grown < self._log_bytes << self._failures:
+        lent = self.base is not None and self._states[self.base.position].lent_until_ns > now_ns
+        if grown < (self._log_bytes << self._failures) * (LENT_GROWTH if lent else 1):
             return
         obstacle = self.source.obstacle()
         if obstacle:
@@ -169,13 +191,12 @@ class Keeper:
                 f"restored, the program called something else ({verdict.calls} calls, "
                 f"{self._witness.count} here)"
             )
-        self._take_as_base(verdict)
+        self._take_as_base(verdict, now_ns)
 
-    def _take_as_base(self, verdict: Verdict) -> None:
+    def _take_as_base(self, verdict: Verdict, now_ns: int) -> None:
         captured, self._captured = self._captured, None
         assert captured is not None
-        self._drop(before=self.base, head_bytes=captured.head_bytes)
-        self.base = Base(
+        former, self.base = self.base, Base(
             self.source.name,
             captured.position,
             captured.digest,
@@ -184,7 +205,9 @@ class Keeper:
             captured.head_bytes,
             captured.head_digest,
         )
-        self._files[captured.position] = captured.path
+        self._states[captured.position] = Kept(self.base, captured.path)
+        if former is not None:
+            self._drop(former.position, now_ns)
         self.verified_count += 1
         self._failures = 0
         self._give_up_captured()
@@ -194,17 +217,17 @@ class Keeper:
             f"pause {captured.pause_ns / MS:.1f} ms, verified over {verdict.calls} calls"
         )
 
-    def _drop(self, before: Base | None, *, head_bytes: int) -> None:
-        """The log before the former base, and what states are older: with the former base somebody may
-        be joining just now."""
-        if before is None:
-            return
+    def _drop(self, position: int, now_ns: int) -> None:
+        """The log before the former base, and what states are older: with the former base somebody may be
+        told to join just now. And not what was lent."""
+        lent = [at for at, kept in self._states.items() if kept.lent_until_ns > now_ns]
+        first = self._states[min(position, *lent) if lent else position].base
+        head_bytes = max(kept.base.head_bytes for at, kept in self._states.items() if at >= first.position)
         log = self._driver.application.log
-        dropped = before.position - log.start
-        log.drop_before(before.position, before.digest, head_bytes=max(head_bytes, before.head_bytes))
-        self.dropped_bytes += dropped
-        for position in [position for position in self._files if position < before.position]:
-            _unlink(self._files.pop(position))
+        self.dropped_bytes += first.position - log.start
+        log.drop_before(first.position, first.digest, head_bytes=head_bytes)
+        for at in [at for at in self._states if at < first.position]:
+            _unlink(self._states.pop(at).path)
 
     # -- what went wrong -----------------------------------------------------------------------------
 
