@@ -11,7 +11,15 @@ from llft.core.determinizer.operations import ReadClock, Send
 from llft.instant import SECOND
 from llft.runtime.application import Application
 from llft.runtime.birth_log import OPERATION_KINDS
-from llft.runtime.state.keeper import FAILURES_MAX, IMPATIENT_NS, LEASE_NS, VERIFICATION_NS, Keeper, Phase, Verdict
+from llft.runtime.state.keeper import (
+    FAILURES_MAX,
+    IMPATIENT_NS,
+    LEASE_NS,
+    VERIFICATION_NS,
+    Keeper,
+    Phase,
+    Verdict,
+)
 from llft.runtime.state.source import Captured, NotCapturedError
 from llft.runtime.state.witness import detail
 
@@ -130,8 +138,8 @@ def test_a_verified_state_is_the_base_and_the_log_before_the_former_one_goes(pro
 
 
 def test_what_a_joiner_was_told_of_is_kept_until_it_has_had_time(program: Program) -> None:
-    """A joiner fetches a large state for longer than the group takes to its next checkpoints, and asks for the
-    log since that state then. It would never join if that were dropped meanwhile."""
+    """A joiner fetches a large state for longer than the group takes to its next checkpoints, and then asks
+    for the log since that state. It would never join if that were dropped meanwhile."""
     log = program.application.log
     first = checkpoint(program, 0)
     assert program.keeper.lend(first, 10 * SECOND).endswith(f"state-{first}")

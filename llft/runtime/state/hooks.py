@@ -2,9 +2,10 @@
 
 LLFT cannot put a thread into the midst of a function. So a state is captured only where the program *stands*
 as it stood once before, at a ready point: same threads, same stacks, same descriptors, no connection
-(docs/CHECKPOINTS.md, "Hooks: where the threads are"). Only where it *rests*, too: where every thread waits for
-something of the outside, or of another thread. A backup's threads also wait at calls that a primary completes
-at once, for their order information; where they do so is chance, and a successor may never stand there again.
+(docs/CHECKPOINTS.md, "Hooks: where the threads are"). And only where it *rests*: where every thread waits for
+something of the outside, or of another thread. A backup's threads also wait at calls that a primary
+completes at once, for their order information; where they do so is chance, and a successor may never stand
+there again.
 
 The hooks run in a thread of the runtime's, under the driver's lock: they must only compute.
 """

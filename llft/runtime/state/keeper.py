@@ -196,14 +196,17 @@ class Keeper:
     def _take_as_base(self, verdict: Verdict, now_ns: int) -> None:
         captured, self._captured = self._captured, None
         assert captured is not None
-        former, self.base = self.base, Base(
-            self.source.name,
-            captured.position,
-            captured.digest,
-            verdict.size,
-            verdict.content,
-            captured.head_bytes,
-            captured.head_digest,
+        former, self.base = (
+            self.base,
+            Base(
+                self.source.name,
+                captured.position,
+                captured.digest,
+                verdict.size,
+                verdict.content,
+                captured.head_bytes,
+                captured.head_digest,
+            ),
         )
         self._states[captured.position] = Kept(self.base, captured.path)
         if former is not None:
