@@ -230,7 +230,7 @@ class Replica:
     def hand_out_completions(self) -> None:
         for what, thread, value in self.determinizer.drain():
             if what == "resume":
-                self.outbox.effects.append(ResumeThread(thread, value))  # type: ignore[arg-type]
+                self.outbox.effects.append(tuple.__new__(ResumeThread, (thread, value)))
             elif thread == MAIN_THREAD:
                 self.outbox.effects.append(StartApplication())
             else:
