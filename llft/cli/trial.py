@@ -18,18 +18,17 @@ import random
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from llft.cli.free_port import free_port
 from llft.cli.kill import send_signal
 from llft.cli.survey import Group, Member, all_joined, primary_of, require_primary, survey
 from llft.errors import LlftError, MisuseError, PeerError
@@ -273,22 +272,6 @@ class Trial:
 
 def ending_with_us(number: int) -> Callable[[], None]:
     return ending_with(os.getpid(), number)
-
-
-def free_port() -> int:
-    """A port that nobody has; the gateway takes it in a moment. It is below those that the system itself
-    gives out, for one of these may go to a replica's own sockets before the gateway comes to take it."""
-    given_out = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(min(10_000, given_out // 2), given_out)
-        with (
-            socket.socket() as stream,
-            socket.socket(type=socket.SOCK_DGRAM) as datagrams,
-            suppress(OSError),
-        ):
-            stream.bind(("127.0.0.1", port))
-            datagrams.bind(("127.0.0.1", port))
-            return port
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

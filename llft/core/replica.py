@@ -112,8 +112,7 @@ class Replica:
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
         self.answer_wanted = False
         self.last_step_ns = 0
-        self._pause_ns = 3 * config.timeouts.heartbeat_interval_ns
-        """Less than this between two steps is a pause to nobody, whatever its role."""
+        self._pause_ns = 3 * config.timeouts.heartbeat_interval_ns  # less is a pause to nobody
         self.next_deadline = self.timers.next_deadline
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.ThreadEnded: lambda event: self.determinizer.thread_ended(event.thread),
@@ -231,7 +230,7 @@ class Replica:
     def hand_out_completions(self) -> None:
         for what, thread, value in self.determinizer.drain():
             if what == "resume":
-                self.outbox.effects.append(ResumeThread(thread, value))  # type: ignore[arg-type]
+                self.outbox.effects.append(tuple.__new__(ResumeThread, (thread, value)))
             elif thread == MAIN_THREAD:
                 self.outbox.effects.append(StartApplication())
             else:

@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from llft.cli.free_port import free_port
 from llft.cli.kill import send_signal
 from llft.cli.survey import all_joined, primary_of, require_primary, survey
-from llft.cli.trial import free_port
 from llft.errors import PeerError
 from llft.journal.record import Diverged
 from llft.runtime.supervisor.run_directory import RunDirectory

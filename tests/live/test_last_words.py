@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from llft.cli.trial import free_port
+from llft.cli.free_port import free_port
 from tests.live.world import short_directory, until, write_settings
 
 PROGRAM = Path(__file__).parent / "programs" / "last_word.py"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from llft.cli import demo_server
+from llft.cli.free_port import free_port
 from llft.cli.survey import Group, all_joined, require_primary, survey
-from llft.cli.trial import free_port
 from llft.errors import PeerError
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.slot import ending_with

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from llft.cli.free_port import free_port
 from llft.cli.main import main
 from llft.cli.survey import primary_of, survey
-from llft.cli.trial import free_port
 from llft.errors import PeerError
 from llft.runtime.supervisor.run_directory import RunDirectory, the_group
 from llft.runtime.supervisor.slot import Slot

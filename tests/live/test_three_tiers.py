@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from llft.cli.trial import free_port
+from llft.cli.free_port import free_port
 from tests.live.application_world import (
     Clients,
     HttpSpeaker,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from llft import originals
-from llft.cli.trial import free_port
+from llft.cli.free_port import free_port
 from llft.errors import MisuseError
 from llft.identifiers import BirthId
 from llft.runtime.poller import FIRST_FD

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from llft.cli import trial
-from llft.cli.trial import Trial, TrialOptions, free_port
+from llft.cli.free_port import free_port
+from llft.cli.trial import Trial, TrialOptions
 
 PATIENCE_S = 100.0
 TIMEOUTS = """

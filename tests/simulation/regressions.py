@@ -38,6 +38,7 @@ REGRESSIONS: list[Regression] = [
     Regression("default", 1315, {}, "buffers: order information was held though all connections were reset"),
     Regression("default", 1419, {}, "exactly_once: two pruned branches, of which one wrote an end only"),
     Regression("default", 2669, {}, "buffers: a reset connection, closed in recovery, was not forgotten"),
+    Regression("default", 1487, {}, "buffers: a state update dropped a message that another backup missed"),
     Regression("crash", 2, {}, "theorem2: a new primary operated before its view change entry"),
     Regression("crash", 9, {}, "resets: order information of the first view was taken for void"),
     Regression("loss", 3, {}, "replies: a primary forgot a connection that its backup still had to read"),

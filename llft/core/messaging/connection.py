@@ -281,14 +281,10 @@ class Connection:
 
     def find_received(self, position: int) -> ReceivedMessage | None:
         """Line 73: a message that this member received, delivered or not."""
-        if self.delivered:
-            index = position - self.delivered[0].position
-            if 0 <= index < len(self.delivered):
-                return self.delivered[index]
-        if self.received:
-            index = position - self.received[0].position
-            if 0 <= index < len(self.received):
-                return self.received[index]
+        for kept in (self.delivered, self.received):
+            index = position - kept[0].position if kept else -1
+            if 0 <= index < len(kept) and kept[index].position == position:
+                return kept[index]  # a state that was applied may have left a gap before it
         return self.pending.get(position)
 
     def discard_after_gap(self) -> None:
