@@ -1,5 +1,5 @@
 """`llft bench failover`: how long clients wait when the primary dies, stage by stage. `llft bench load`: no
-faults at all.
+faults at all. `llft bench join`: one more replica, under load. `llft bench soak`: very many requests.
 
 Exit status: 0 if nothing was lost, duplicated, changed or broken; else 1.
 """
@@ -10,11 +10,14 @@ import argparse
 from pathlib import Path
 
 from llft.cli.arguments import add_json, positive, positive_float
+from llft.config import Checkpoints
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
-        "bench", help="measure fail-over, and load", description="Measure real groups under load."
+        "bench",
+        help="measure fail-over, load, joins, and what is kept",
+        description="Measure real groups under load.",
     )
     figures = parser.add_subparsers(title="figures", dest="figure", metavar="FIGURE", required=True)
     failover = figures.add_parser(
@@ -38,11 +41,12 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     load.add_argument("--seconds", type=positive_float, default=60.0, metavar="S", help="default: 60")
     _add_group(load, pace_ms=1.0)
     load.set_defaults(kills=0, signal="KILL")
+    _add_join(figures)
+    _add_soak(figures)
 
 
 def _add_group(figure: argparse.ArgumentParser, *, pace_ms: float) -> None:
-    figure.add_argument("--replicas", type=int, choices=range(2, 6), default=3, help="default: 3")
-    figure.add_argument("--clients", type=positive, default=8, metavar="N", help="default: 8")
+    _add_sizes(figure, replicas=3)
     figure.add_argument(
         "--pace-ms",
         type=positive_float,
@@ -50,9 +54,78 @@ def _add_group(figure: argparse.ArgumentParser, *, pace_ms: float) -> None:
         metavar="MS",
         help=f"from a reply to the client's next request, on average (default: {pace_ms:g})",
     )
+    figure.set_defaults(run=run)
+
+
+def _add_sizes(figure: argparse.ArgumentParser, *, replicas: int) -> None:
+    figure.add_argument(
+        "--replicas", type=int, choices=range(2, 6), default=replicas, help=f"default: {replicas}"
+    )
+    figure.add_argument("--clients", type=positive, default=8, metavar="N", help="default: 8")
     figure.add_argument("--config", type=Path, metavar="FILE", help="settings, such as timeouts")
     add_json(figure)
-    figure.set_defaults(run=run)
+
+
+def _add_join(figures: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    join = figures.add_parser(
+        "join",
+        help="one more replica, under load",
+        description="A replica joins a group that has much state, while clients are served: how long it "
+        "takes, and how much longer they wait.",
+    )
+    join.add_argument("--state-mb", type=positive, default=100, metavar="MB", help="default: 100")
+    join.add_argument("--rate", type=positive, default=1000, metavar="N", help="requests/s (default: 1000)")
+    join.add_argument(
+        "--seconds", type=positive_float, default=5.0, metavar="S", help="of calm before it (default: 5)"
+    )
+    _add_checkpoints(join, log_kb=256)
+    _add_sizes(join, replicas=2)
+    join.set_defaults(run=_run_join)
+
+
+def _add_soak(figures: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    soak = figures.add_parser(
+        "soak",
+        help="very many requests: what is kept of them",
+        description="Very many requests, as fast as they go: memory, journals and log meanwhile.",
+    )
+    soak.add_argument("--requests", type=positive, default=5_000_000, metavar="N", help="default: 5000000")
+    soak.add_argument("--seconds", type=positive_float, metavar="S", help="at most so long")
+    soak.add_argument("--samples", type=positive, default=40, metavar="N", help="default: 40")
+    soak.add_argument(
+        "--journal-mb", type=positive, default=512, metavar="MB", help="of each process (default: 512)"
+    )
+    _add_checkpoints(soak, log_kb=4096)
+    _add_sizes(soak, replicas=3)
+    soak.set_defaults(run=_run_soak)
+
+
+def _add_checkpoints(figure: argparse.ArgumentParser, *, log_kb: int) -> None:
+    figure.add_argument(
+        "--checkpoints",
+        choices=[choice.value for choice in Checkpoints],
+        default=Checkpoints.IMAGE.value,
+        help="where the state comes from (default: image)",
+    )
+    figure.add_argument(
+        "--checkpoint-log-kb",
+        type=positive,
+        default=log_kb,
+        metavar="KB",
+        help=f"a checkpoint is due when the log has grown by so much (default: {log_kb})",
+    )
+
+
+def _run_join(arguments: argparse.Namespace) -> int:
+    from llft.cli import bench_join
+
+    return bench_join.run(arguments)
+
+
+def _run_soak(arguments: argparse.Namespace) -> int:
+    from llft.cli import bench_soak
+
+    return bench_soak.run(arguments)
 
 
 def run(arguments: argparse.Namespace) -> int:

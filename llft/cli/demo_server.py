@@ -37,9 +37,11 @@ def next_digest(digest: str, entry: str) -> str:
 
 
 class Bank:
-    def __init__(self) -> None:
+    def __init__(self, state_mb: int = 0) -> None:
         self._lock = threading.Lock()
         self._accounts: dict[str, Account] = {}
+        luck = random.Random(state_mb)
+        self._papers = {f"paper{number}": luck.randbytes(1000) for number in range(state_mb * 1000)}
 
     def add(self, name: str, number: str, amount: int) -> str:
         moment, lot = time.monotonic_ns(), random.getrandbits(32)
@@ -78,16 +80,18 @@ class BankServer(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.bank = Bank()
+    def __init__(self, address: tuple[str, int], state_mb: int = 0) -> None:
+        self.bank = Bank(state_mb)
         super().__init__(address, Conversation)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Keeps accounts.")
     parser.add_argument("--port", type=int, default=8765)
-    port = parser.parse_args().port
-    with BankServer(("127.0.0.1", port)) as server:
+    parser.add_argument("--state-mb", type=int, default=0, help="papers to keep besides")
+    arguments = parser.parse_args()
+    port = arguments.port
+    with BankServer(("127.0.0.1", port), arguments.state_mb) as server:
         print(f"serving on port {port}", flush=True)
         server.serve_forever()
 

@@ -7,6 +7,7 @@ threads: what is measured is the server's pause and not that of our interpreter.
 Orders come on standard input, answers go to standard output, an object a line each:
 
     {"do": "count"}                               the counts so far
+    {"do": "latency", "from_ns": A, "to_ns": B}   of the requests that were answered then
     {"do": "gap", "kill_ns": T, "view_ns": V}     what the clients felt of a kill at T; {"pending": true}:
     still do {"do": "stop"}                                no more requests, wait for the last replies,
     count, and end
@@ -102,21 +103,22 @@ class Load:
     def _obey(self, order: dict[str, Any]) -> dict[str, Any]:
         if order["do"] == "gap":
             return self._gap(order["kill_ns"], order.get("view_ns"))
+        if order["do"] == "latency":
+            return self._latency(order["from_ns"], order["to_ns"])
         if order["do"] == "stop":
             self._stopping = True
             self._finish()
             return {**self.verdict.as_object(), "latency_ms": self._latency()}
         return self.verdict.as_object()
 
-    def _latency(self) -> dict[str, float | None]:
-        """Of all requests, those that met a kill among them."""
-        return percentiles(
-            [
-                (replied_ns - sent_ns) / 1e6
-                for client in self._clients
-                for sent_ns, replied_ns in zip(client.sent_ns, client.replied_ns, strict=True)
-            ]
-        )
+    def _latency(self, from_ns: int = 0, to_ns: int = 1 << 63) -> dict[str, float | None]:
+        """Of all requests, those that met a kill among them; or of those that were answered in a while."""
+        waits = []
+        for client in self._clients:
+            first, last = bisect_right(client.replied_ns, from_ns), bisect_right(client.replied_ns, to_ns)
+            pairs = zip(client.sent_ns[first:last], client.replied_ns[first:last], strict=True)
+            waits += [(replied_ns - sent_ns) / 1e6 for sent_ns, replied_ns in pairs]
+        return {**percentiles(waits), "count": len(waits)}
 
     def _gap(self, kill_ns: int, view_ns: int | None) -> dict[str, Any]:
         waits = [client.longest_wait_ns(kill_ns) for client in self._clients]

@@ -13,7 +13,6 @@ within 100 ms after it.
 from __future__ import annotations
 
 import json
-import os
 import random
 import select
 import shutil
@@ -26,18 +25,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
+from llft.cli.children import end, ending_with_us
 from llft.cli.free_port import free_port
 from llft.cli.kill import send_signal
 from llft.cli.survey import Group, Member, all_joined, primary_of, require_primary, survey
 from llft.errors import LlftError, MisuseError, PeerError
 from llft.runtime.supervisor.run_directory import RunDirectory
-from llft.runtime.supervisor.slot import ending_with
 
 READY_PATIENCE_S = 30.0
 FAILOVER_PATIENCE_S = 15.0
-END_PATIENCE_S = 15
 REJOIN_PATIENCE_S = 30.0
 LOAD_PATIENCE_S = 30.0
 SURVEY_TIMEOUT_S = 0.2
@@ -62,6 +60,10 @@ class TrialOptions:
     signal: int = signal.SIGKILL
     seconds: float | None = None
     config: Path | None = None
+    group_settings: str = ""
+    """Of the group, as in `llft.toml`."""
+    server_words: tuple[str, ...] = ()
+    """More arguments for the server."""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,15 @@ class Trial:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._run: subprocess.Popen[bytes] | None = None
         self._load: subprocess.Popen[bytes] | None = None
+        self._config = self._own_config() if options.group_settings else None
+
+    def _own_config(self) -> IO[str]:
+        """What the user's file says, and the settings of this group, whose name nobody else knows."""
+        own = tempfile.NamedTemporaryFile("w", suffix=".toml")  # noqa: SIM115 - closed by __exit__
+        given = self.options.config.read_text() if self.options.config else ""
+        own.write(f'{given}\n[groups."{self.directory.group}"]\n{self.options.group_settings}\n')
+        own.flush()
+        return own
 
     def __enter__(self) -> Trial:
         try:
@@ -103,6 +114,8 @@ class Trial:
     ) -> None:
         self._end_processes()
         self._output.close()
+        if self._config is not None:
+            self._config.close()
 
     # -- processes -----------------------------------------------------------------------------------
 
@@ -110,8 +123,9 @@ class Trial:
         server = str(Path(__file__).with_name("demo_server.py"))
         command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", "--group", self.directory.group]
         command += ["--replicas", str(self.options.replicas)]
-        command += ["--config", str(self.options.config)] if self.options.config else []
-        command += ["--", sys.executable, server, "--port", str(self._port)]
+        config = self._config.name if self._config is not None else self.options.config
+        command += ["--config", str(config)] if config else []
+        command += ["--", sys.executable, server, "--port", str(self._port), *self.options.server_words]
         self._run = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -183,6 +197,14 @@ class Trial:
             time.sleep(min(left_s, ENDURED_S))
             self._until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
             self._tell(f"{self.count()['replies']} replies so far")
+
+    def until(self, what: str, patience_s: float, holds: Callable[[Group], bool]) -> Group:
+        """The group when it is so. TrialFailure: it does not become so."""
+        return self._until(what, patience_s, holds)
+
+    def latency(self, from_ns: int, to_ns: int) -> dict[str, Any]:
+        """Of the requests that were answered in that time."""
+        return self._order({"do": "latency", "from_ns": from_ns, "to_ns": to_ns})
 
     def count(self) -> dict[str, Any]:
         """What the clients found so far."""
@@ -268,20 +290,3 @@ class Trial:
             raise TrialFailure("load-silent", "see its error above", seconds=LOAD_PATIENCE_S)
         answer: dict[str, Any] = json.loads(line)
         return answer
-
-
-def ending_with_us(number: int) -> Callable[[], None]:
-    return ending_with(os.getpid(), number)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end, wait, and end it."""
-    process.terminate()
-    try:
-        process.wait(timeout=END_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()

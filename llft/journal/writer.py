@@ -11,6 +11,8 @@ Laws:
    finds room again is preceded by a Gap with the count and the stamp of the first one lost.
 4. What is in the file is a prefix of what was to be written: a short write is continued where it
    ended, so only the end of the file can be torn.
+5. Disk is bounded by `limit_bytes`: a file that has half of it becomes `<name>.earlier.llj`, in the place of
+   the one before, and a new one begins. What is removed so is told by a Gap at the beginning of the new one.
 
 Not thread-safe: the shell that steps the core owns its journal.
 """
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol
 
@@ -59,6 +62,16 @@ class _Direct:
 DIRECT: Sink = _Direct()
 
 
+class _Part:
+    """What was written to one file."""
+
+    __slots__ = ("count", "first", "size")
+
+    def __init__(self) -> None:
+        self.count = self.size = 0
+        self.first: Stamp | None = None
+
+
 class JournalWriter:
     """A journal open for writing. `close` it, or use it as a context manager."""
 
@@ -69,8 +82,9 @@ class JournalWriter:
         buffer_limit: int = BUFFER_LIMIT,
         sink: Sink = DIRECT,
         place_fd: Callable[[int], int] = lambda fd: fd,
+        limit_bytes: int = 0,
     ) -> None:
-        """`place_fd` may move the file's descriptor out of the way of others."""
+        """`place_fd` may move the file's descriptor out of the way of others. A limit of 0 is none."""
         if buffer_limit < MIN_BUFFER_LIMIT:
             raise MisuseError(
                 "buffer-limit-too-small", f"give at least {MIN_BUFFER_LIMIT}", found=buffer_limit
@@ -84,6 +98,11 @@ class JournalWriter:
         self._dropped_count = 0
         self._lost_count = 0
         self._lost_stamp: Stamp | None = None
+        self._place_fd = place_fd
+        self._half_bytes = limit_bytes // 2
+        self._here, self._earlier = _Part(), _Part()
+        self._left_fd = -1
+        """Of the file before, until the way to it is empty."""
         self._fd = place_fd(_create(self.path))
         self._buffer += file_header()
         self.flush()
@@ -96,6 +115,9 @@ class JournalWriter:
             return
         self._buffer += frame
         self._written_count += 1
+        self._here.count += 1
+        if self._here.first is None:
+            self._here.first = record.stamp
 
     def flush(self) -> bool:
         """Hand everything to the operating system. False: it refused, see `last_error`."""
@@ -106,10 +128,39 @@ class JournalWriter:
                 # A spool takes all of a piece or none of it: no piece is more than it can ever have room for.
                 written_bytes = self._sink.write(self._fd, bytes(self._buffer[:BUFFER_LIMIT]))
                 del self._buffer[:written_bytes]
+                self._here.size += written_bytes
+                self._leave()
+            if self._half_bytes and self._here.size >= self._half_bytes:
+                self._begin_another()
         except OSError as error:
             self.last_error = error
             return False
         return True
+
+    def _begin_another(self) -> None:
+        """The new file is there before the old one gives up its name. If that is refused, the old one goes
+        on, and it is tried again as much later."""
+        fresh = f"{self.path}.new"
+        try:
+            with suppress(FileNotFoundError):
+                originals.unlink(fresh)
+            fd = self._place_fd(_create(fresh))
+            originals.rename(self.path, earlier_path(self.path))
+            originals.rename(fresh, self.path)
+        except OSError as error:
+            self.last_error, self._here.size = error, 0
+            return
+        self._left_fd, self._fd = self._fd, fd
+        removed, self._earlier, self._here = self._earlier, self._here, _Part()
+        self._buffer += file_header()
+        if removed.first is not None:
+            self._buffer += encode_record(Gap(removed.first, removed.count))
+
+    def _leave(self) -> None:
+        """A sink takes bytes for another file only when it has none of the last one's."""
+        if self._left_fd >= 0:
+            originals.close(self._left_fd)
+            self._left_fd = -1
 
     def settle(self) -> bool:
         """Flush, and wait within a bound until it is all in the file. False: see `last_error`."""
@@ -133,6 +184,7 @@ class JournalWriter:
                 complete = self.settle()
         finally:
             self._sink.abandon()
+            self._leave()
             originals.close(self._fd)
             self._fd = -1
         if not complete and self.last_error is not None:
@@ -184,8 +236,15 @@ class JournalWriter:
         self._lost_stamp, self._lost_count = None, 0
 
 
+def earlier_path(path: str) -> str:
+    """Of what came before in the same journal."""
+    return f"{path.removesuffix('.llj')}.earlier.llj"
+
+
 def _create(path: str) -> int:
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        return originals.open_fd(
+            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644
+        )
     except FileExistsError:
         raise MisuseError("journal-exists", "move it away, or choose another directory", path=path) from None

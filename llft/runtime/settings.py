@@ -93,6 +93,8 @@ class GroupSettings:
     checkpoints: Checkpoints = Checkpoints.AUTO
     checkpoint_log_kb: int = 4096
     """A checkpoint is due when the log has grown by so much."""
+    journal_mb: int = 512
+    """Of the journal of one process life at most so much is kept, the newest half of it always."""
 
     @property
     def group_id(self) -> GroupId:
@@ -134,6 +136,15 @@ class Settings:
     def with_checkpoints(self, name: str, checkpoints: Checkpoints) -> Settings:
         others = tuple(group for group in self.groups if group.name != name)
         return replace(self, groups=(*others, replace(self.group(name), checkpoints=checkpoints)))
+
+    def may_have_images(self, name: str) -> bool:
+        """D-63: an image can be restored on a host that is like its own, so without being asked for it is
+        taken only where there is no other host."""
+        group = self.group(name)
+        wanted = group.checkpoints is Checkpoints.IMAGE or (
+            group.checkpoints is Checkpoints.AUTO and self.transport.interface.startswith("127.")
+        )
+        return wanted and group.threads is ThreadMode.TOKEN
 
     def host_id(self) -> int:
         """The first part of a birth id. The interface's address is what is unique in a cluster."""

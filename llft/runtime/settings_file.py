@@ -292,4 +292,5 @@ _GROUP: dict[str, Reader] = {
     "gateway": _truth,
     "checkpoints": _one_of(Checkpoints),
     "checkpoint_log_kb": _integer(1, 1 << 20),
+    "journal_mb": _integer(1, 1 << 20),
 }

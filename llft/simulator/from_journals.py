@@ -79,14 +79,27 @@ class Journal:
 
 
 def read_journals(paths: Iterable[Path]) -> list[Journal]:
-    """Raises PeerError for a damaged file. One without a record (killed at birth) tells nothing."""
+    """Raises PeerError for a damaged file. One without a record (killed at birth) tells nothing. A long
+    journal is in two files."""
     found = []
     for path in paths:
         with JournalReader(path) as reader:
             records = list(reader)
             if records:
                 found.append(Journal(path.stem, records, reader.torn_bytes))
-    return sorted(_on_one_clock(found), key=lambda journal: journal.first.time_ns)
+    return sorted(_on_one_clock(_whole_lives(found)), key=lambda journal: journal.first.time_ns)
+
+
+def _whole_lives(parts: Sequence[Journal]) -> list[Journal]:
+    lives: dict[BirthId, list[Journal]] = {}
+    for part in parts:
+        lives.setdefault(part.first.birth_id, []).append(part)
+    whole = []
+    for life in lives.values():
+        life.sort(key=lambda part: part.last.time_ns)
+        records = [record for part in life for record in part.records] if life[1:] else life[0].records
+        whole.append(replace(life[-1], records=records))
+    return whole
 
 
 def _on_one_clock(journals: Sequence[Journal]) -> list[Journal]:

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any
 
 from llft.cli import demo_server
+from llft.cli.children import end
 from llft.cli.survey import Group, survey
-from llft.cli.trial import end
 from llft.errors import PeerError
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.slot import ending_with

@@ -54,7 +54,9 @@ class GatewayProcess:
         self.transport = open_transport(settings, self.group_id, self.birth_id)
         spool, self._without_spool = open_spool()
         self._journal = JournalWriter(
-            Path(specification["journal"]) / f"{self._name}-{self.birth_id.start_ns}.llj", sink=spool
+            Path(specification["journal"]) / f"{self._name}-{self.birth_id.start_ns}.llj",
+            sink=spool,
+            limit_bytes=settings.group(specification["group"]).journal_mb << 20,
         )
         self.gateway = Gateway(
             self.group_id,
