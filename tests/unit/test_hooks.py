@@ -68,7 +68,7 @@ class Program:
         self._tend(now_ns)
         self.live(HERE)
         self._tend(now_ns + 3 * SECOND)
-        self._tend(now_ns + 4 * SECOND)
+        self._tend(now_ns + 3 * SECOND + SECOND // 2)
         base = self.keeper.base
         return None if base is None or base is before else Captured("", base.position, base.digest, 0)
 

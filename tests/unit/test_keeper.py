@@ -15,6 +15,7 @@ from llft.runtime.state.keeper import (
     FAILURES_MAX,
     IMPATIENT_NS,
     LEASE_NS,
+    RESTS,
     VERIFICATION_NS,
     Keeper,
     Phase,
@@ -24,6 +25,7 @@ from llft.runtime.state.source import Captured, NotCapturedError
 from llft.runtime.state.witness import detail
 
 LOG_BYTES = 100
+VERIFIED_NS = SECOND // 2
 
 
 class Program:
@@ -112,7 +114,7 @@ def checkpoint(program: Program, now_ns: int) -> int:
     program.agree()
     program.keeper.tend(now_ns + 3 * SECOND)
     assert program.keeper.phase is Phase.VERIFYING
-    program.keeper.tend(now_ns + 4 * SECOND)
+    program.keeper.tend(now_ns + 3 * SECOND + VERIFIED_NS)
     assert program.keeper.phase is Phase.RESTING
     return position
 
@@ -155,6 +157,15 @@ def test_what_a_joiner_was_told_of_is_kept_until_it_has_had_time(program: Progra
     assert program.states()[-1] == f"state-{fifth}"
     assert len(program.states()) == 2
     assert log.start > third
+
+
+def test_a_keeper_rests_longer_than_it_works(program: Program) -> None:
+    checkpoint(program, 0)
+    program.live()
+    program.keeper.tend(3 * SECOND + RESTS * VERIFIED_NS)
+    assert program.keeper.phase is Phase.RESTING
+    program.keeper.tend(4 * SECOND + RESTS * VERIFIED_NS)
+    assert program.keeper.phase is Phase.WITNESSING
 
 
 def test_while_somebody_joins_checkpoints_are_rarer(tmp_path: Path) -> None:

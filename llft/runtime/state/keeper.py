@@ -29,6 +29,9 @@ WITNESSED_CALLS_MIN = 64
 WITNESS_NS = 2 * SECOND
 """A state of a busy program is verified over so much of its life, of an idle one over so many calls."""
 VERIFICATION_NS = 120 * SECOND
+RESTS, REST_MAX_NS = 4, 20 * SECOND
+"""A keeper rests at least so many times as long as its last verification took, up to a bound: a large state,
+which takes long to write and to verify, is captured more rarely than the log alone would have it."""
 LEASE_NS = 30 * SECOND
 """So long a state, and the log since, is kept for a joiner that was told of it, or was given a piece of it,
 last. It becomes the program by then, or asks for another piece."""
@@ -104,7 +107,7 @@ class Keeper:
         self._witness = Witness()
         self._scratch: Scratch | None = None
         self._since_ns = 0
-        self._due_ns = 0
+        self._due_ns = self._rest_until_ns = 0
         self._told = ""
 
     def tend(self, now_ns: int) -> None:
@@ -132,6 +135,10 @@ class Keeper:
         kept.lent_until_ns = now_ns + LEASE_NS
         return kept.path
 
+    def newest(self) -> tuple[Base | None, str]:
+        """The base, and its file."""
+        return (self.base, self._states[self.base.position].path) if self.base is not None else (None, "")
+
     def close(self) -> None:
         """This life ends."""
         self._give_up_captured()
@@ -143,7 +150,7 @@ class Keeper:
     def _rest(self, now_ns: int) -> None:
         driver = self._driver
         log = driver.application.log
-        if not driver.application.is_quiescent():
+        if now_ns < self._rest_until_ns or not driver.application.is_quiescent():
             return
         grown = log.length - (self.base.position if self.base else log.start)
         lent = self.base is not None and self._states[self.base.position].lent_until_ns > now_ns
@@ -191,6 +198,7 @@ class Keeper:
                 f"restored, the program called something else ({verdict.calls} calls, "
                 f"{self._witness.count} here)"
             )
+        self._rest_until_ns = now_ns + min(RESTS * (now_ns - self._since_ns), REST_MAX_NS)
         self._take_as_base(verdict, now_ns)
 
     def _take_as_base(self, verdict: Verdict, now_ns: int) -> None:

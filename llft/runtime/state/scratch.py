@@ -53,7 +53,7 @@ class ScratchProcess:
         log: tuple[bytes, bytes],
     ) -> None:
         """`prefix` is of its files' names; `log` is the head, and what follows the state."""
-        self._paths = [f"{prefix}.{name}" for name in ("task", "head", "log", "verdict", "words")]
+        self._paths = [f"{prefix}.{name}" for name in ("task", "head", "followed", "verdict", "words")]
         task, head, followed, self._verdict, self._words = self._paths
         what = Task(
             source,
