@@ -18,12 +18,14 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from llft.config import Checkpoints
 from llft.errors import LlftError
 from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
 from llft.runtime.native.image import ImageError, randomised, stop_randomising
 from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
 from llft.runtime.restoring import IMAGE_TO_BE
+from llft.runtime.settings import Settings
+from llft.runtime.state.durable import RESTORE
+from llft.runtime.state.history import read_history
 from llft.runtime.state.orders import Orders, become
 from llft.runtime.state.scratch import SCRATCH, read_task
 from llft.runtime.state.scratch_life import ScratchLife
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 BAD_SPECIFICATION_STATUS = 78
 PR_SET_PDEATHSIG = 1
+SCRATCH_NICE = 10
+"""A scratch process has time; the replicas beside it have not."""
 
 
 BIRTHPLACE = born_here()
@@ -50,6 +54,8 @@ def main() -> None:
     if FORMER in os.environ:
         specification["former"] = json.loads(os.environ.pop(FORMER))
     try:
+        if "former" not in specification and SCRATCH not in os.environ:
+            become_past(specification)
         if IMAGE_TO_BE in os.environ:
             become_replica(specification, os.environ.pop(IMAGE_TO_BE))
         if SCRATCH in os.environ:
@@ -67,10 +73,9 @@ def main() -> None:
 
 
 def fix_addresses(specification: dict[str, Any]) -> None:
-    """For images (D-63): the same interpreter once more, at addresses that are not random. Where that is not
-    allowed, the replica's log says that it has no checkpoints."""
-    group = specification["settings"].get("groups", {}).get(specification["group"], {})
-    wanted = group.get("checkpoints") == Checkpoints.IMAGE.value
+    """For images (D-63), unless the supervisor has seen to it: the same interpreter once more, at addresses
+    that are not random. Where that is not allowed, the replica's log says that it has no checkpoints."""
+    wanted = Settings.from_json(specification["settings"]).may_have_images(specification["group"])
     if wanted and not os.environ.pop(FIXED, None) and randomised() and stop_randomising():
         once = {name: os.environ[name] for name in OF_ONE_LIFE if name in os.environ}
         BIRTHPLACE.start_anew({**once, FIXED: "1"})
@@ -79,6 +84,7 @@ def fix_addresses(specification: dict[str, Any]) -> None:
 def try_state(specification: dict[str, Any], task_path: str) -> None:
     """This is a scratch process: the program is restored from a state, and followed for a while. By an image
     it goes on in `runtime.arising`."""
+    os.nice(SCRATCH_NICE)
     task = read_task(task_path)
     if task.source == IMAGE:
         become(orders_for(specification, task.state, [], task_path, task.temporary))
@@ -86,6 +92,19 @@ def try_state(specification: dict[str, Any], task_path: str) -> None:
     program = Program(specification["program"], temporary=task.temporary)
     life.begin()
     life.driver.run_main(lambda: life.ended(program.run(life, life.program_begins)))
+
+
+def become_past(specification: dict[str, Any]) -> None:
+    """If the group goes on from an image that is on disk; it goes on in `runtime.arising`."""
+    if not specification.get(RESTORE):
+        return
+    past = read_history(specification[RESTORE])
+    if past.base is None or past.base.source != IMAGE:
+        return
+    path = f"{specification['run_directory']}/replica-{specification['replica']}.state-{past.base.position}"
+    if not os.path.exists(path):
+        os.link(past.state_path, path)
+    become(orders_for(specification, path, list(past.base), "", specification["temporary"]))
 
 
 def become_replica(specification: dict[str, Any], wanted: str) -> NoReturn:

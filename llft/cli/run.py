@@ -19,6 +19,7 @@ from llft.errors import MisuseError
 
 if TYPE_CHECKING:
     from llft.runtime.settings import Settings
+    from llft.runtime.state.history import Past
     from llft.runtime.supervisor.plan import Plan
     from llft.runtime.supervisor.run_directory import RunDirectory
 
@@ -30,6 +31,7 @@ examples:
 """
 
 DEFAULT_SETTINGS_FILE = "llft.toml"
+FSYNC = ("never", "always")
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -59,12 +61,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="token: one thread at a time, for every program (default); ordered: side by side, for a program "
         "that computes in C code and keeps all its threads share under locks. Alike on all hosts",
     )
-    parser.add_argument(
-        "--checkpoints",
-        choices=[choice.value for choice in Checkpoints],
-        help="where the state of the program comes from, for joining and for dropping old log: its hooks, an "
-        "image of its process, or none; auto, the default: hooks if it has them",
-    )
+    _add_state(parser)
     parser.add_argument(
         "--metrics", type=positive, metavar="PORT", help="serve Prometheus metrics on this local port"
     )
@@ -72,6 +69,31 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     add_command(parser)
     parser.set_defaults(run=run)
+
+
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoints",
+        choices=[choice.value for choice in Checkpoints],
+        help="where the state of the program comes from, for joining and for dropping old log: its hooks, an "
+        "image of its process (at addresses that are not random), or none; auto, the default: hooks if it "
+        "has them, else an image if that is possible",
+    )
+    parser.add_argument(
+        "--durable", action="store_true", help="keep every replica's history on disk, in the run directory"
+    )
+    parser.add_argument(
+        "--restore",
+        action="store_true",
+        help="go on from the longest history on disk, after all replicas were lost; implies --durable",
+    )
+    parser.add_argument(
+        "--fsync",
+        choices=FSYNC,
+        default=FSYNC[0],
+        help="with --durable: never wait for the disk (default: the history survives the processes), or "
+        "always (it survives the host; every reply waits for a write)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -155,4 +177,25 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
         local=local,
         gateway=settings.group(directory.group).gateway and not arguments.no_gateway,
         first_replica=arguments.first,
+        durable=arguments.durable or arguments.restore,
+        sync=arguments.fsync == "always",
+        past=history_for(arguments, directory),
+        fixed_addresses=settings.may_have_images(directory.group),
     )
+
+
+def history_for(arguments: argparse.Namespace, directory: RunDirectory) -> Past | None:
+    """From which the group goes on; None: it begins."""
+    from llft.runtime.state.history import longest
+
+    if not (arguments.durable or arguments.restore):
+        return None
+    past, complaints = longest(directory.durable)
+    for complaint in complaints:
+        print(f"llft: a history cannot be used: {complaint}", file=sys.stderr)
+    if arguments.restore and past is None:
+        raise MisuseError("no-history", "run it with --durable first", directory=str(directory.durable))
+    if past is not None and not arguments.restore and not arguments.join:
+        remedy = "--restore goes on with it; to begin anew, remove it"
+        raise MisuseError("history-on-disk", remedy, directory=str(directory.durable))
+    return past if arguments.restore else None

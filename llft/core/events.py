@@ -19,6 +19,8 @@ class Started(NamedTuple):
     """Who this process was before it reset."""
     withdrawn: ViewId = NO_VIEW
     """Of its ResetApplication."""
+    past: bytes = b""
+    """With `alone`: the application is there already, where an earlier group ended (`resumption`)."""
 
 
 class MessageReceived(NamedTuple):

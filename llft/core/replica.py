@@ -354,7 +354,7 @@ class Replica:
 
     def _on_started(self, event: events.Started) -> None:
         self.outbox.record(RoleChanged, self.standing.role, "started")
-        self.last_step_ns = self.now_ns
+        self.transfer.past = event.past
         if event.alone:
             self.joining.become_first_member()
         else:
@@ -373,8 +373,10 @@ class Replica:
         self.outbox.record(RoleChanged, PRIMARY, "first member")
         self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
         self.view_change.record_view_change()
+        resumed = self.transfer.resume()
         self.become_primary()
-        self.determinizer.start()
+        if not resumed:
+            self.determinizer.start()
         self.joiner_log.clear()
 
     def become_primary(self) -> None:
@@ -439,8 +441,7 @@ class Replica:
         self.messaging.lane.orders.forget_early()
         self.semi_passive.pending_update = None  # it may be of a history that nobody continued
         self.messaging.uncache()
-        self.intra.heard_beat = 0
-        self.intra.order_known_to_exist = 0
+        self.intra.heard_beat = self.intra.order_known_to_exist = 0
         self.reticence.switch_at = -1
 
     def has_followed(self, view: ViewId) -> bool:
@@ -448,9 +449,7 @@ class Replica:
 
     def data_view_matches(self, old_view: object) -> bool:
         """Whether the views acknowledged since `old_view` have given this replica nothing."""
-        if old_view not in self.lineage:
-            return False
-        return self.standing.view_start == UNSETTLED
+        return old_view in self.lineage and self.standing.view_start == UNSETTLED
 
     def start_recovery(self, order_ends: dict[BirthId, int]) -> None:
         self.timers.start_backup(self.now_ns)

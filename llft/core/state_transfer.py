@@ -58,6 +58,18 @@ class StateTransfer:
         self.update_offset = 0
         self.without_update: list[BirthId] = []
         """Semi-passive backups that have not stored the newest update."""
+        self.past = b""
+        """Of the event Started."""
+
+    def resume(self) -> bool:
+        """At a first member: the threads of an application that is there already (D-64). Of its connections
+        none is left; their descriptors are not given again."""
+        if not self.past:
+            return False
+        replica, state = self.replica, snapshot.load(self.past)
+        replica.sockets.next_fd = replica.sockets.next_conn_seq_num = state["next_number"]
+        replica.determinizer.restore(snapshot.dump(state["determinizer"]), replica.now_ns)
+        return True
 
     # -- at the primary ------------------------------------------------------------------------
 

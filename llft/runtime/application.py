@@ -4,9 +4,8 @@ An application thread is a real thread with a *gate*, a lock that it waits on. I
 program code) or it has called and waits. `give` puts a result into its hand: it is out again.
 All methods are called with the driver's lock held, except `ApplicationThread.wait`.
 
-A program that is restored (`begin_replay`) first goes through its past: every call that is in the birth
-log is
-*absorbed*: it is answered from the log, and the core never hears of it. What the core says meanwhile waits
+A program that is restored (`begin_replay`) first goes through its past: every call that is in the birth log
+is *absorbed*: it is answered from the log, and the core never hears of it. What the core says meanwhile waits
 until the past is over. Laws:
 
 1. Under the token at most one thread is out, in the replayed past too.
@@ -23,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from llft import originals
-from llft.core.determinizer.operations import Operation, Result
+from llft.core.determinizer.operations import Operation, ReadClock, Result
 from llft.errors import InvariantError
 from llft.identifiers import ThreadId
 from llft.runtime.application_thread import ApplicationThread
@@ -34,6 +33,7 @@ from llft.runtime.birth_log import (
     BirthLog,
     Event,
     brief,
+    briefs,
     check_brief,
     check_kind,
     events,
@@ -57,10 +57,13 @@ class Application:
         self.threads: dict[ThreadId, ApplicationThread] = {}
         self.spawned: dict[str, Callable[[], None]] = {}
         """Functions of threads that were spawned and have not begun, by the argument of their Spawn."""
+        self.unstarted: dict[ThreadId, str] = {}
+        """The same, by the numbers that they will have."""
+        self.readings: dict[int, int] | None = None
+        """The last readings of each clock in a replayed past, if somebody wants to know."""
         self.out_count = 0
         self.out_for_core: dict[ThreadId, None] = {}
-        """Threads that have a result of the core's and have not called it since. In a replayed past others
-        run."""
+        """Threads with a result of the core's that have not called since. In a replayed past others run."""
         self.log = BirthLog()
         self.pump: ApplicationThread | None = None
         self.wake_pump: Callable[[], None] = lambda: None
@@ -68,9 +71,8 @@ class Application:
         self._open_gate = open_gate
         self._past: Iterator[Event] | None = None
         self._next_event: Event | None = None
-        self._absorbable: Counter[ThreadId] = Counter()
-        self._made: Counter[ThreadId] = Counter()
-        self._calls_left: Counter[ThreadId] = Counter()
+        counts: tuple[Counter[ThreadId], ...] = (Counter(), Counter(), Counter())
+        self._absorbable, self._made, self._calls_left = counts
         self._again: frozenset[ThreadId] = frozenset()
         """Ordered mode: calls of the past that are to be made again, and those made that the log has not
         come to."""
@@ -100,6 +102,10 @@ class Application:
         key = f"{thread.number}.{thread.spawned_count}"
         self.spawned[key] = function
         return key
+
+    def was_spawned(self, number: ThreadId, key: str) -> None:
+        if key in self.spawned:
+            self.unstarted[number] = key
 
     def is_quiescent(self) -> bool:
         """Every thread of the program has called, and none has its result."""
@@ -194,6 +200,7 @@ class Application:
         if number in self.threads:  # the main thread waits to begin
             self._let_run(self.threads[number])
             return
+        self.unstarted.pop(number, None)
         thread = self.add_thread(number, self.spawned.pop(key))
         thread.out_since_ns = originals.monotonic_ns()
         self.out_count += 1
@@ -234,7 +241,7 @@ class Application:
         self._out_at_checkpoint = frozenset(out_at_checkpoint)
         self.out_for_core = dict.fromkeys(out_at_checkpoint) | self.out_for_core
         if self.ordered:
-            self._briefs = _briefs(data)
+            self._briefs = briefs(data)
             self._absorbable = Counter({thread: len(calls) for thread, calls in self._briefs.items()})
             self._calls_left = self._absorbable.copy()
             self._absorbable.subtract(again)
@@ -260,10 +267,18 @@ class Application:
                 self._begin(event.thread, event.key)
             elif event.what != CALLED:
                 check_kind(event.thread, event.kind, self.threads[event.thread].kind)
+                if self.readings is not None:
+                    self._note_reading(event)
                 self._hand_over(event.thread, event.result)
             if not self.ordered:
                 return
         self._end_past()
+
+    def _note_reading(self, event: Event) -> None:
+        operation = self.threads[event.thread].operation
+        if isinstance(operation, ReadClock) and isinstance(event.result, int):
+            assert self.readings is not None
+            self.readings[operation.clock_id] = event.result
 
     def _past_call(self, number: ThreadId) -> bool:
         """The log has come to a call: whether it has been made again."""
@@ -281,12 +296,3 @@ class Application:
         self.past_over()
         while self._backlog:
             self._backlog.popleft()()
-
-
-def _briefs(data: bytes) -> dict[ThreadId, deque[int]]:
-    found: dict[ThreadId, deque[int]] = {}
-    for event in events(data):
-        if event.what == CALLED:
-            assert isinstance(event.result, int)
-            found.setdefault(event.thread, deque()).append(event.result)
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llft import originals
-from llft.core.determinizer.operations import Result
+from llft.core.determinizer.operations import Operation, Result
 from llft.identifiers import ThreadId
 
 
@@ -17,6 +17,7 @@ class ApplicationThread:
         "ident",
         "kind",
         "number",
+        "operation",
         "out_since_ns",
         "result",
         "spawned_count",
@@ -32,6 +33,8 @@ class ApplicationThread:
         self.given = False
         self.result: Result = None
         self.kind = 0
+        self.operation: Operation | None = None
+        """Its last call, which it makes once more if the group is to go on without those who knew of it."""
         self.ident = 0
         self.spawned_count = 0
         self.out_since_ns = 0

@@ -21,6 +21,7 @@ kind of call that is being completed.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
@@ -225,6 +226,16 @@ def brief(operation: Operation) -> int:
         return crc32(operation.payload, operation.fd)
     first: object = operation[0] if operation else 0
     return first & 0xFFFF_FFFF if isinstance(first, int) else 0
+
+
+def briefs(data: bytes) -> dict[ThreadId, deque[int]]:
+    """Of the calls in a log, by thread."""
+    found: dict[ThreadId, deque[int]] = {}
+    for event in events(data):
+        if event.what == CALLED:
+            assert isinstance(event.result, int)
+            found.setdefault(event.thread, deque()).append(event.result)
+    return found
 
 
 def check_brief(thread: ThreadId, expected: int, found: int) -> None:

@@ -40,6 +40,7 @@ from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
 from llft.runtime.state import exchange
+from llft.runtime.state.resumed import Resumed
 from llft.runtime.surroundings import Network, World
 
 POLL_AT_MOST_NS = 1000 * MS
@@ -60,6 +61,7 @@ class Driver:
             ordered=not self.token, start_thread=self._start_native_thread, open_gate=self.lock.open_gate
         )
         self.application.wake_pump = poller.wake
+        self.resumed = Resumed(self.application)
         self.wake_pacemaker: Callable[[], None] = lambda: None
         self._local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
@@ -75,10 +77,10 @@ class Driver:
             effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
             effects.WriteRecord: self._write,
             effects.ResumeThread: lambda effect: self.application.give(effect.thread, effect.result),
-            effects.StartApplication: lambda effect: self.application.start(1, ""),
-            effects.StartThread: lambda effect: self.application.start(effect.thread, str(effect.argument)),
-            effects.CaptureState: self._capture,
-            effects.RestoreState: self._restore,
+            effects.StartApplication: lambda effect: self.resumed.start(1, ""),
+            effects.StartThread: lambda effect: self.resumed.start(effect.thread, str(effect.argument)),
+            effects.CaptureState: lambda effect: self._step(events.StateCaptured(exchange.capture(self))),
+            effects.RestoreState: lambda effect: exchange.restore(self, effect.state),
             effects.ResetApplication: lambda effect: world.reborn("", effect.withdrawn),
             effects.Stop: lambda effect: world.stopped(effect.reason),
         }
@@ -109,6 +111,7 @@ class Driver:
     def _make_call(self, thread: ApplicationThread, operation: Operation, home: int) -> None:
         """`home` is the native thread in which the program's thread is."""
         with self.lock:
+            thread.operation = operation
             about = self.application.about(operation)
             if self._is_for_core(thread, OPERATION_KINDS[type(operation)], about):
                 self._step(events.OperationInvoked(thread.number, operation))
@@ -135,6 +138,7 @@ class Driver:
         key = self.application.spawn_key(self._local.thread, function)
         number = self.call(Spawn(key))
         assert isinstance(number, int)
+        self.application.was_spawned(number, key)
         return number
 
     # -- threads -------------------------------------------------------------------------------------
@@ -179,8 +183,7 @@ class Driver:
         self.core, self.poller = core, poller
         self.application.wake_pump = poller.wake
         self._arrived.clear()
-        self.pump_held = False
-        self.polled_until_ns = 0
+        self.pump_held, self.polled_until_ns = False, 0
 
     def _ended(self, thread: ApplicationThread) -> None:
         with self.lock:
@@ -274,6 +277,9 @@ class Driver:
         try:
             for effect in self.core.step(event, originals.monotonic_ns()):
                 self._performers[type(effect)](effect)
+            while self.resumed.calls:
+                for effect in self.core.step(self.resumed.calls.popleft(), originals.monotonic_ns()):
+                    self._performers[type(effect)](effect)
             if self._written:
                 self._written = False
                 self.world.flush()
@@ -288,12 +294,6 @@ class Driver:
     def _write(self, effect: effects.WriteRecord) -> None:
         self._written = True
         self.world.write(effect.record)
-
-    def _capture(self, effect: effects.CaptureState) -> None:
-        self._step(events.StateCaptured(exchange.capture(self)))
-
-    def _restore(self, effect: effects.RestoreState) -> None:
-        exchange.restore(self, effect.state)
 
     def fail_replay(self, error: Exception) -> NoReturn:
         """While it is handled (invariant 4)."""

@@ -30,12 +30,14 @@ from llft.runtime.liveness import Liveness
 from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.native.pulse import open_pulse
 from llft.runtime.native.spool import open_spool
+from llft.runtime.outside_port import OutsidePort
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller, raise_fd
 from llft.runtime.replica_answers import answers_of
 from llft.runtime.restoring import Restoring
 from llft.runtime.settings import Settings
 from llft.runtime.state.checkpoints import Checkpoints
+from llft.runtime.state.durable import DURABLE, RESTORE, Durable, go_on
 from llft.runtime.state.restart import Restart
 from llft.runtime.timeline import Timeline
 from llft.runtime.transport import Transport, open_transport
@@ -57,19 +59,19 @@ def _options(specification: dict[str, Any], settings: Settings) -> dict[str, Any
     return options | {"threads": settings.group(specification["group"]).threads.value}
 
 
-class ReplicaProcess:
+class ReplicaProcess(OutsidePort):
     """The driver's `Network` and `World`, and the interposition's `Port`."""
 
     _told_of_keys = False
 
     def __init__(self, specification: dict[str, Any], birthplace: Birthplace) -> None:
+        super().__init__()
         self.birthplace = birthplace
         self.poller = Poller()
         settings = self._be_born(specification)
         self.driver = Driver(self.core, self, self, self.poller)
         self.pacemaker = Pacemaker(self.driver, self._keep_house)
-        self.checkpoints = Checkpoints(self, settings.group(specification["group"]))
-        self.listening_at: dict[tuple[str, int], None] = {}
+        self.checkpoints = Checkpoints(self, settings)
         self.call = self.driver.call
         self.spawn = self.driver.spawn
         self.current = self.driver.current
@@ -105,10 +107,12 @@ class ReplicaProcess:
         self.path = f"{run_directory}/{name}"
         journal = f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj"
         spool, self._without_spool = open_spool()
-        self.journal = JournalWriter(journal, place_fd=raise_fd, sink=spool)
+        limit_bytes = settings.group(specification["group"]).journal_mb << 20
+        self.journal = JournalWriter(journal, place_fd=raise_fd, sink=spool, limit_bytes=limit_bytes)
         self.control = ControlServer(f"{self.path}.sock", answers_of(self))
         self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
         self.receive = self.transport.receive
+        self.durable = Durable(self) if specification.get(DURABLE) else None
         return settings
 
     def abandon(self) -> None:
@@ -137,6 +141,9 @@ class ReplicaProcess:
             withdrawn=ViewId(former[1], former[2], BirthId(*former[3])) if former else NO_VIEW,
         )
         self._watch_descriptors()
+        if specification.get(RESTORE) and former is None:
+            go_on(self)
+            return
         self.driver.happen(started)
         self.pacemaker.start()
 
@@ -148,10 +155,14 @@ class ReplicaProcess:
     # -- Network -----------------------------------------------------------------------------------
 
     def multicast(self, group_id: int, data: bytes) -> None:
+        if self.durable is not None:
+            self.durable.flush()
         self.transport.multicast(group_id, data)
         self.pulse.note(group_id, data)
 
     def transmit(self, birth_id: BirthId, data: bytes) -> None:
+        if self.durable is not None:
+            self.durable.flush()
         self.transport.transmit(birth_id, data)
         self.pulse.note(birth_id, data)
 
@@ -230,6 +241,8 @@ class ReplicaProcess:
         self.pulse.stop()
         self.lifeline.close()
         self.checkpoints.close()
+        if self.durable is not None:
+            self.durable.close()
         try:
             self.journal.close()
         except OSError as error:
@@ -262,6 +275,8 @@ class ReplicaProcess:
         """Questions that came with nobody polling, answers that did not fit into a socket's buffer."""
         self._serve_control()
         self.checkpoints.tend(originals.monotonic_ns())
+        if self.durable is not None:
+            self.durable.tend()
         if not self.core.has_state and not self._told_of_keys:
             self._tell_of_keys()
 
@@ -276,23 +291,3 @@ class ReplicaProcess:
 
     def ordered(self) -> bool:
         return not self.driver.token
-
-    def listening(self, host: str, port: int) -> None:
-        self.listening_at[(host, port)] = None
-
-    def not_listening(self, host: str, port: int) -> None:
-        self.listening_at.pop((host, port), None)
-
-    def group_of(self, host: str, port: int) -> int:
-        group_id: int = self.specification.get("endpoints", {}).get(f"{host}:{port}", 0)
-        return group_id
-
-    def gateway(self) -> int:
-        """The group id of the newest gateway, 0 if there is none. At the primary only: the answer is
-        ordered."""
-        try:
-            # As bytes: a codec would be imported here, by one replica only, in the midst of the program.
-            with open(f"{self.specification['run_directory']}/gateway.id", "rb") as file:
-                return int(file.read())
-        except (OSError, ValueError):
-            return 0

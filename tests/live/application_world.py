@@ -18,7 +18,7 @@ import threading
 import time
 import xmlrpc.client
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -87,8 +87,9 @@ class LineSpeaker:
         return reply
 
     def close(self) -> None:
-        self._file.close()
         self._connection.close()
+        with suppress(OSError):  # the server is dead, and something was to be sent
+            self._file.close()
 
 
 class HttpSpeaker:
@@ -252,9 +253,12 @@ class ReplicatedRun:
         threads: str = "token",
         checkpoints: str = "",
         checkpoint_log_kb: int = 0,
+        port: int = 0,
+        more: Sequence[str] = (),
     ) -> None:
-        """`checkpoint_log_kb`: checkpoints are taken so often; 0: as often as they are."""
-        self.port = free_port()
+        """`checkpoint_log_kb`: checkpoints are taken so often; 0: as often as they are. `port`: of an
+        earlier run of the same group."""
+        self.port = port or free_port()
         self.name = name
         # Group ids follow from names, and all of this host's groups share one multicast port.
         self.directory = RunDirectory(home / f"{name}-{self.port}")
@@ -268,6 +272,7 @@ class ReplicatedRun:
         command += ["--config", str(config)] if config is not None else []
         command += ["--threads", threads] if threads != "token" else []
         command += ["--checkpoints", checkpoints] if checkpoints else []
+        command += more
         self._words = words
         self._process = subprocess.Popen(
             [*command, "--", *command_of(words, self.port)],
@@ -318,6 +323,14 @@ class ReplicatedRun:
             return primary is not None and primary["birth"] != victim["birth"]
 
         self.until("fail over", replaced)
+
+    def kill_all(self) -> None:
+        """The supervisor, and by that, at the same moment, everything else."""
+        self.await_whole()
+        self._process.kill()
+        self._process.wait()
+        self._output.close()
+        until("be gone", lambda: not [pid for pid in self._pids if is_running(pid, self.group)])
 
     def end(self) -> None:
         """It ends when it is told to, and leaves no process behind."""

@@ -16,7 +16,7 @@ from llft.runtime.birthplace import Birthplace
 from llft.runtime.checkpoint import Base
 from llft.runtime.driver import Driver
 from llft.runtime.native import image
-from llft.runtime.settings import GroupSettings
+from llft.runtime.settings import Settings
 from llft.runtime.state.hooks import RESTORE, SNAPSHOT, Hooks
 from llft.runtime.state.image_source import ImageSource
 from llft.runtime.state.keeper import Keeper, Scratch
@@ -42,11 +42,13 @@ class Life(Protocol):
 class Checkpoints:
     """`tend`, `base` and `provide_state` are called with the driver's lock held."""
 
-    def __init__(self, life: Life, settings: GroupSettings) -> None:
+    def __init__(self, life: Life, settings: Settings) -> None:
         self._life = life
+        group: str = life.specification["group"]
         _remove_stale(f"{life.path}.state-", "")
         self._driver = life.driver
-        self._settings = settings
+        self._settings = settings.group(group)
+        self._may_have_images = settings.may_have_images(group)
         self.keeper: Keeper | None = None
         self._interposed: Interposed | None = None
         self._hooks: Hooks | None = None
@@ -83,6 +85,10 @@ class Checkpoints:
             ):
                 self._hooks.look()
             self.keeper.tend(now_ns)
+
+    def newest(self) -> tuple[Base | None, str]:
+        """The newest verified state, and its file."""
+        return self.keeper.newest() if self.keeper is not None else (None, "")
 
     def base(self) -> Base | None:
         """For a joiner, which will come for it."""
@@ -148,8 +154,11 @@ class Checkpoints:
             return None, "threads run side by side (--threads ordered)"
         if choice is not Choice.IMAGE and self._hooks.are_there():
             return self._hooks, ""
-        if choice is not Choice.IMAGE:
-            return None, f"the program has no {SNAPSHOT} and {RESTORE}, and images were not asked for"
+        if not self._may_have_images:
+            other = (
+                "" if choice is Choice.HOOKS else "; for images of hosts that are alike: --checkpoints image"
+            )
+            return None, f"the program has no {SNAPSHOT} and {RESTORE}{other}"
         reason = image.obstacle()
         return (None, reason) if reason else (self._image(), "")
 

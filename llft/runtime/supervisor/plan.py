@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from llft.runtime.state.history import Past
 from llft.runtime.supervisor.program import Program
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.slot import Slot
@@ -39,19 +40,34 @@ class Plan:
     """No member can be on another host."""
     gateway: bool = True
     first_replica: int = 1
+    fixed_addresses: bool = False
+    """For images (D-63): the replicas start at addresses that are not random."""
+    durable: bool = False
+    """Every replica keeps its history on disk; `sync`: each write waits for the disk."""
+    sync: bool = False
+    past: Past | None = None
+    """The history from which the group goes on."""
     head_start_s: float = 3.0
     """Of the founder before the others, unless its program listens earlier."""
     replica_module: str = REPLICA_MODULE
     gateway_module: str = GATEWAY_MODULE
 
 
-def environment_of(plan: Plan, directory: RunDirectory, slot: Slot, *, founds: bool) -> dict[str, str]:
-    """The environment of a new process in this slot."""
+def environment_of(
+    plan: Plan, directory: RunDirectory, slot: Slot, *, founds: bool, past: Past | None = None
+) -> dict[str, str]:
+    """The environment of a new process in this slot; `past`: what the group goes on from, if it does."""
     environment = dict(os.environ)
     environment["PYTHONHASHSEED"] = "0"
     paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     environment["PYTHONPATH"] = os.pathsep.join([*paths, str(plan.library)])
-    environment["LLFT_SPEC"] = json.dumps(_specification(plan, directory, slot, founds=founds))
+    specification = _specification(plan, directory, slot, founds=founds)
+    if past is not None:
+        specification |= {
+            "restore": past.directory if founds else "",
+            "generation": past.heading.generation + 1,
+        }
+    environment["LLFT_SPEC"] = json.dumps(specification)
     return environment
 
 
@@ -66,5 +82,10 @@ def _specification(plan: Plan, directory: RunDirectory, slot: Slot, *, founds: b
     }
     if slot.kind == "gateway":
         return {**common, "journal": str(directory.journal)}
-    own = {"temporary": str(directory.temporary(slot.name)), "program": list(plan.program.words)}
+    own: dict[str, Any] = {
+        "temporary": str(directory.temporary(slot.name)),
+        "program": list(plan.program.words),
+    }
+    if plan.durable:
+        own |= {"durable": str(directory.durable / slot.name), "sync": plan.sync}
     return {**common, **own, "alone": founds, "may_found": founds}

@@ -62,6 +62,11 @@ class RunDirectory:
         return self.path / "journal"
 
     @property
+    def durable(self) -> Path:
+        """The replicas' histories; they stay until somebody removes them."""
+        return self.path / "durable"
+
+    @property
     def pid_file(self) -> Path:
         return self.path / "supervisor.pid"
 

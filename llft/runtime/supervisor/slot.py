@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from llft.runtime.control_client import Answer, Inquiry
+from llft.runtime.native.image import stop_randomising
 
 FIRST_PAUSE_S = 0.25
 """A fail-over is over by then, and the start of an interpreter takes a processor for a while."""
@@ -106,15 +107,16 @@ class Slot:
         """Whether it said, in its present life, that it has the group's state."""
         return self.role in MEMBER_ROLES
 
-    def start(self, command: Sequence[str], environment: dict[str, str]) -> None:
-        """A new process in this place; its output is added to the log. OSError: there is none."""
+    def start(self, command: Sequence[str], environment: dict[str, str], *, fixed: bool = False) -> None:
+        """A new process in this place; its output is added to the log. OSError: there is none. `fixed`: at
+        addresses that are not random, if that is allowed."""
         assert self.process is None, f"{self.title} already has a process"
         self.socket.unlink(missing_ok=True)
         self.lives += 1
         with open(self.log, "ab", buffering=0) as log:
             with suppress(OSError):  # a full disk is no reason not to start it
                 _write_heading(log, f"{self.title}, life {self.lives}")
-            process = start_child(command, environment, output=log)
+            process = start_child(command, environment, output=log, fixed=fixed)
         try:
             self.pidfd = os.pidfd_open(process.pid)
         except OSError:
@@ -178,17 +180,29 @@ def _write_heading(log: IO[bytes], text: str) -> None:
 
 
 def start_child(
-    command: Sequence[str], environment: dict[str, str], *, output: IO[bytes] | int, **pipes: Any
+    command: Sequence[str],
+    environment: dict[str, str],
+    *,
+    output: IO[bytes] | int,
+    fixed: bool = False,
+    **pipes: Any,
 ) -> subprocess.Popen[bytes]:
     """A child that ends with us, whatever ends us, in a session of its own: Ctrl-C is for us alone."""
     pipes.setdefault("stdin", subprocess.DEVNULL)
     pipes.setdefault("stderr", output)
+    end_with_us = ending_with(os.getpid())
+
+    def arrange() -> None:
+        end_with_us()
+        if fixed:
+            stop_randomising()
+
     return subprocess.Popen(
         command,
         env=environment,
         stdout=output,
         start_new_session=True,
-        preexec_fn=ending_with(os.getpid()),
+        preexec_fn=arrange,
         **pipes,
     )
 

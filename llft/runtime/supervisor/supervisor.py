@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from llft.runtime.control_client import Inquiry
 from llft.runtime.control_server import ControlServer
+from llft.runtime.state.history import longest
 from llft.runtime.supervisor.founding import Founding
 from llft.runtime.supervisor.halting import TERMINATE_PATIENCE_S, halt
 from llft.runtime.supervisor.listening import Address, Listening
@@ -62,6 +63,7 @@ class Supervisor:
             may_found_again=plan.founds and plan.local,
             head_start_s=plan.head_start_s,
         )
+        self._past = plan.past
         self._seen_s = 0.0
         self._exit_status: int | None = None
 
@@ -144,10 +146,11 @@ class Supervisor:
     def _start(self, slot: Slot) -> None:
         founds = self._founding.take(slot, time.monotonic())
         module = self.plan.replica_module if slot.kind == "replica" else self.plan.gateway_module
-        environment = environment_of(self.plan, self.directory, slot, founds=founds)
+        environment = environment_of(self.plan, self.directory, slot, founds=founds, past=self._past)
         slot.founds = founds
         try:
-            slot.start(self.plan.program.command(module), environment)
+            fixed = slot.kind == "replica" and self.plan.fixed_addresses
+            slot.start(self.plan.program.command(module), environment, fixed=fixed)
         except OSError as error:
             self._put_off(slot, error)
 
@@ -240,7 +243,9 @@ class Supervisor:
         return self._listening.addresses()
 
     def _begin_anew(self, now_s: float) -> None:
-        self._observer.told("every member of the group is dead, its state is lost: the group begins anew")
+        self._past = longest(self.directory.durable)[0] if self.plan.durable else None
+        lost = "it goes on from disk" if self._past else "its state is lost: the group begins anew"
+        self._observer.told(f"every member of the group is dead, {lost}")
         due_s = self._founding.found_again(self.replicas.values(), now_s)
         if deaths := self._founding.hopeless_deaths:
             first = self.replicas[min(self.replicas)]

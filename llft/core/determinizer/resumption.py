@@ -1,0 +1,52 @@
+"""The state of a determinizer whose application is there, and whose group is not: a restart (D-64).
+
+What a group was in the midst of is gone with it: connections, acknowledgments, who waited for whom. What is
+left is the application, every thread of it standing in a call, or about to begin. So each of them is picked
+in turn, and makes its call once more. Laws:
+
+* Nothing is given twice, and no number is used again: descriptors and connections are counted on from
+  `next_number`, which is greater than any that the earlier group gave.
+* The group clock goes on where it was read last, or with the local clock if that is later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from llft.core.determinizer import snapshot
+from llft.core.determinizer.clock import LocalClock
+from llft.core.determinizer.mutex import MutexTable
+from llft.core.determinizer.scheduler import TokenScheduler
+from llft.identifiers import ThreadId
+
+
+def resumption(
+    standing: Sequence[ThreadId],
+    unstarted: Mapping[ThreadId, str],
+    *,
+    next_number: int,
+    readings: Mapping[int, int],
+    local_clock: LocalClock,
+) -> bytes:
+    """The `past` of an event Started, under the token. `unstarted` are threads that were spawned, with their
+    arguments; `readings` are the last ones of each clock."""
+    scheduler = TokenScheduler()
+    for thread in standing:
+        scheduler.enqueue(("start", thread, ""))
+    for thread, argument in sorted(unstarted.items()):
+        scheduler.enqueue(("start", thread, argument))
+    clock = [[each, max(last, local_clock(each)), last] for each, last in sorted(readings.items())]
+    determinizer = {
+        "mode": "token",
+        "last_thread": max((*standing, *unstarted)),
+        "parked": {},
+        "remaining": {},
+        "opened": {},
+        "connecting": {},
+        "counts": {},
+        "clock": clock,
+        **scheduler.capture(),
+        "mutexes": MutexTable().capture(with_waiters=True),
+        "pending": None,
+    }
+    return snapshot.dump({"next_number": next_number, "determinizer": determinizer})

@@ -1,0 +1,120 @@
+"""A replica that keeps its history on disk, and a group that goes on from one (docs/CHECKPOINTS.md).
+
+What the program was given is on disk before anything leaves that follows from it. So what a client has an
+answer to is on the disk of the primary that answered, and on a backup's as soon as that has performed it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from llft import originals
+from llft.core.replica import Replica
+from llft.runtime import fingerprint
+from llft.runtime.checkpoint import Base
+from llft.runtime.driver import Driver
+from llft.runtime.fingerprint import Fingerprint
+from llft.runtime.pacemaker import Pacemaker
+from llft.runtime.state.checkpoints import Checkpoints
+from llft.runtime.state.history import VERSION, Heading, History, Past, read_history
+from llft.runtime.state.source import HOOKS
+
+DURABLE, RESTORE, SYNC, GENERATION = "durable", "restore", "sync", "generation"
+"""Of a specification: where the history is kept, from which one the group goes on, whether every write waits
+for the disk, and how often the group was restarted."""
+
+
+class Life(Protocol):
+    """What of a replica process is needed here."""
+
+    driver: Driver
+    core: Replica
+    checkpoints: Checkpoints
+    pacemaker: Pacemaker
+    specification: dict[str, Any]
+    path: str
+
+    def say(self, text: str) -> None: ...
+    def fingerprint(self) -> Fingerprint: ...
+    def died(self, reason: str) -> Any: ...
+    def different(self) -> Any: ...
+
+
+class Durable:
+    """All of it under the driver's lock."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        specification = life.specification
+        self._history = History(specification[DURABLE], sync=bool(specification.get(SYNC)))
+
+    def flush(self) -> None:
+        """Before anything leaves this process. A past that is being repeated is on disk elsewhere."""
+        life = self._life
+        application = life.driver.application
+        if application.replaying or not application.log.length:
+            return
+        try:
+            if not self._history.begun:
+                self._begin(*life.checkpoints.newest())
+            self._history.flush(application.log, life.core.view.primary_view_num)
+        except OSError as error:
+            life.died(f"its history cannot be written: {error}")
+
+    def tend(self) -> None:
+        """A newer state makes the log before it superfluous."""
+        base, state = self._life.checkpoints.newest()
+        if self._history.begun and base != self._history.base:
+            try:
+                self._begin(base, state)
+            except OSError as error:
+                self._life.say(f"the history on disk goes on from its former state: {error}")
+        self.flush()
+
+    def close(self) -> None:
+        self._history.close()
+
+    def _begin(self, base: Base | None, state: str) -> None:
+        life, log = self._life, self._life.driver.application.log
+        outside = life.core.determinizer.engine.outside
+        heading = Heading(
+            VERSION,
+            life.fingerprint(),
+            list(base) if base is not None else None,
+            base.position if base is not None else 0,
+            base.digest if base is not None else 0,
+            base.head_bytes if base is not None else 0,
+            outside.clock.snapshot(outside.local_clock),
+            life.specification.get(GENERATION, 0),
+        )
+        self._history.begin(heading, base, state, log, life.core.view.primary_view_num)
+
+
+def go_on(life: Life) -> None:
+    """The program goes through its past, as it is on disk; then the group begins again with it."""
+    past = read_history(life.specification[RESTORE])
+    different = fingerprint.differences(past.heading.fingerprint, life.fingerprint())
+    if different:
+        for line in different[: fingerprint.DIFFERENCES_SHOWN]:
+            life.say(f"it is not what the history is of: {line}")
+        life.different()
+    life.say(f"goes on from disk: {len(past.log)} bytes of the program's past, from {past.heading.start} on")
+    restart = None
+    if past.base is not None and past.base.source == HOOKS:
+        with open(past.state_path, "rb") as file:
+            restart = life.checkpoints.restart(past.base, past.head, file.read())
+    application = life.driver.application
+    with life.driver.lock:
+        application.readings = {clock_id: last for clock_id, _, last in past.heading.clock}
+        application.past_over = lambda: _begin_again(life, past)
+        application.begin_restoring()
+        application.begin_replay(past.log, [], (), restart)
+
+
+def _begin_again(life: Life, past: Past) -> None:
+    driver = life.driver
+    application, driver.application.past_over = driver.application, lambda: None
+    readings, application.readings = application.readings or {}, None
+    life.say(f"has come to the end of its past, at {application.log.length}: the group begins again")
+    driver.wish(driver.resumed.started(readings, originals.clock_gettime_ns))
+    life.pacemaker.start()

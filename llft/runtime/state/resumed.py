@@ -1,0 +1,50 @@
+"""Threads of a program that goes on where an earlier group ended (D-64): each makes its call once more."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from llft.core import events
+from llft.core.determinizer.clock import LocalClock
+from llft.core.determinizer.resumption import resumption
+from llft.identifiers import ThreadId
+from llft.runtime.application import Application
+
+
+class Resumed:
+    """All of it under the driver's lock."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._standing: dict[ThreadId, None] = {}
+        """Threads whose calls nobody knows of."""
+        self.calls: deque[events.Event] = deque()
+        """Those that are to be made now."""
+
+    def started(self, readings: dict[int, int], local_clock: LocalClock) -> events.Started:
+        """What a new core is told, at the end of the program's past."""
+        application = self._application
+        threads = application.threads.values()
+        standing = sorted(thread.number for thread in threads if thread.operation is not None)
+        if not standing:
+            return events.Started(alone=True)  # it has not come to its first call
+        self._standing = dict.fromkeys(standing)
+        past = resumption(
+            standing,
+            application.unstarted,
+            # A descriptor takes more than a byte of the log: none has had such a number.
+            next_number=application.log.length + 1,
+            readings=readings,
+            local_clock=local_clock,
+        )
+        return events.Started(alone=True, past=past)
+
+    def start(self, number: ThreadId, key: str) -> None:
+        """A thread is to begin; or it stands in a call, and is to make it."""
+        if number not in self._standing:
+            self._application.start(number, key)
+            return
+        del self._standing[number]
+        operation = self._application.threads[number].operation
+        assert operation is not None
+        self.calls.append(events.OperationInvoked(number, operation))

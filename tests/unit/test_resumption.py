@@ -1,0 +1,77 @@
+"""A group that goes on where an earlier one ended: threads make their calls once more."""
+
+from __future__ import annotations
+
+from llft.config import GroupConfig
+from llft.core import effects, events
+from llft.core.determinizer.operations import Park, ReadClock, Receive, Select, Sleep, Unpark
+from llft.core.determinizer.resumption import resumption
+from llft.core.replica import Replica
+from llft.identifiers import BirthId
+from llft.instant import MS
+
+NOW_NS = 1_000 * MS
+
+
+class Randomness:
+    def randbytes(self, n: int, /) -> bytes:
+        return bytes(n)
+
+
+class Resumed:
+    """A core that was told of a past, driven by hand."""
+
+    def __init__(self, standing: list[int], unstarted: dict[int, str], readings: dict[int, int]) -> None:
+        self.clock_ns = 500
+        self.core = Replica(
+            GroupConfig(group_id=7),
+            BirthId(1, 2, 3),
+            local_clock=lambda clock_id: self.clock_ns,
+            random=Randomness(),
+        )
+        past = resumption(
+            standing,
+            unstarted,
+            next_number=1000,
+            readings=readings,
+            local_clock=lambda clock_id: self.clock_ns,
+        )
+        self.now_ns = NOW_NS
+        self.begun = self.step(events.Started(alone=True, past=past))
+
+    def step(self, event: events.Event) -> list[object]:
+        """What concerns the application."""
+        found = self.core.step(event, self.now_ns)
+        kinds = (effects.StartApplication, effects.StartThread, effects.ResumeThread)
+        return [effect for effect in found if isinstance(effect, kinds)]
+
+    def invoke(self, thread: int, operation: object) -> list[object]:
+        return self.step(events.OperationInvoked(thread, operation))  # type: ignore[arg-type]
+
+
+def test_threads_are_picked_in_turn_and_make_their_calls_once_more() -> None:
+    group = Resumed([1, 3], {5: "3.1"}, {})
+    assert group.core.role == "primary"
+    assert group.begun == [effects.StartApplication()]
+    assert group.invoke(1, Park()) == [effects.StartThread(3, "")]
+    assert group.invoke(3, Sleep(50 * MS)) == [effects.StartThread(5, "3.1")]
+    assert group.invoke(5, Unpark(1)) == [effects.ResumeThread(5, True)]
+    assert group.invoke(5, Park()) == [effects.ResumeThread(1, True)]
+
+
+def test_connections_are_gone_and_their_descriptors_are_not_given_again() -> None:
+    group = Resumed([1], {}, {})
+    (resumed,) = group.invoke(1, Receive(17, 100))
+    assert isinstance(resumed, effects.ResumeThread)
+    assert resumed.result is not None
+    assert "EBADF" in str(resumed.result)
+    assert group.invoke(1, Select((17,), -1)) == [effects.ResumeThread(1, (17,))]
+    assert group.core.sockets.open(9) == 1000
+
+
+def test_the_clock_does_not_go_back() -> None:
+    group = Resumed([1], {}, {1: 9_000, 0: 100})
+    assert group.invoke(1, ReadClock(1)) == [effects.ResumeThread(1, 9_000)]
+    assert group.invoke(1, ReadClock(0)) == [effects.ResumeThread(1, 500)]
+    group.clock_ns += 50
+    assert group.invoke(1, ReadClock(1)) == [effects.ResumeThread(1, 9_050)]
