@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from llft.errors import LlftError
+from llft.runtime import settings_file
 from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
 from llft.runtime.native.image import ImageError, randomised, stop_randomising
 from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
@@ -33,6 +34,10 @@ from llft.runtime.state.source import IMAGE, Interposed
 
 if TYPE_CHECKING:
     from llft.interpose.port import Port
+
+assert settings_file
+"""What a replica imports before its program, a scratch process must have imported, too: a module that the
+program itself is the first to import takes ticks and locks, and then it yields elsewhere."""
 
 BAD_SPECIFICATION_STATUS = 78
 PR_SET_PDEATHSIG = 1

@@ -90,8 +90,7 @@ def test_replicas_join_by_hooks(tmp_path_factory: pytest.TempPathFactory) -> Non
         dump = OneRequest(run.port).dump()
         log = said(run)
     assert log.count("bytes of state by hooks") >= JOINS
-    assert log.count("no checkpoint:") <= 1  # a trial that fails costs a checkpoint, and nothing else
-    assert "is not kept" not in log
+    assert "no checkpoint:" not in log
     assert_journals_hold(run)
     assert_like_unreplicated(entries, dump, words, OneRequest)
 
