@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llft.config import PartitionPolicy, ThreadMode, Timeouts
+from llft.config import Checkpoints, PartitionPolicy, ThreadMode, Timeouts
 from llft.errors import MisuseError
 from llft.instant import MS
-from llft.runtime.settings import LIVE_TIMEOUTS, Endpoint, GroupSettings, Settings, TransportMode, group_id_of
+from llft.runtime.settings import (
+    LIVE_TIMEOUTS,
+    Endpoint,
+    GroupSettings,
+    Settings,
+    TransportMode,
+    TransportSettings,
+    group_id_of,
+)
 from llft.runtime.settings_file import load_settings
 
 FULL = """\
@@ -159,3 +167,23 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 def test_a_monstrous_file_is_refused(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(MisuseError, match=told):
         load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("choice", "interface", "threads", "expected"),
+    [
+        (Checkpoints.AUTO, "127.0.0.1", ThreadMode.TOKEN, True),
+        (Checkpoints.AUTO, "10.0.0.1", ThreadMode.TOKEN, False),
+        (Checkpoints.IMAGE, "10.0.0.1", ThreadMode.TOKEN, True),
+        (Checkpoints.IMAGE, "127.0.0.1", ThreadMode.ORDERED, False),
+        (Checkpoints.HOOKS, "127.0.0.1", ThreadMode.TOKEN, False),
+        (Checkpoints.NONE, "127.0.0.1", ThreadMode.TOKEN, False),
+    ],
+)
+def test_images_are_for_hosts_that_are_alike(
+    choice: Checkpoints, interface: str, threads: ThreadMode, expected: bool
+) -> None:
+    """D-63: without being asked for, only where there is no other host."""
+    settings = Settings(transport=TransportSettings(interface=interface))
+    settings = settings.with_checkpoints("shop", choice).with_threads("shop", threads)
+    assert settings.may_have_images("shop") is expected
