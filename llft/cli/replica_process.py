@@ -41,7 +41,7 @@ program itself is the first to import takes ticks and locks, and then it yields 
 
 BAD_SPECIFICATION_STATUS = 78
 PR_SET_PDEATHSIG = 1
-SCRATCH_NICE = 10
+SCRATCH_NICE = 5
 """A scratch process has time; the replicas beside it have not."""
 
 

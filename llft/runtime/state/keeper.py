@@ -29,7 +29,7 @@ WITNESSED_CALLS_MIN = 64
 WITNESS_NS = 2 * SECOND
 """A state of a busy program is verified over so much of its life, of an idle one over so many calls."""
 VERIFICATION_NS = 120 * SECOND
-RESTS, REST_MAX_NS = 4, 20 * SECOND
+RESTS, REST_MAX_NS = 4, 10 * SECOND
 """A keeper rests at least so many times as long as its last verification took, up to a bound: a large state,
 which takes long to write and to verify, is captured more rarely than the log alone would have it."""
 LEASE_NS = 30 * SECOND
