@@ -6,16 +6,17 @@ the virtual synchrony point. Lines 26-41 of the figure "change of the primary"; 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from llft.config import Replication
+from llft.core import view_questions as questions
 from llft.core.membership.recovery import COLLECTING, PERFORMING, Recovery
 from llft.core.membership.transitions import check_transition
 from llft.core.messaging.connection import Connection
 from llft.core.standing import PRIMARY, RECOVERING
 from llft.core.view_answers import has_sent_other, received_view, send_answer, unknown_connection
-from llft.core.view_questions import ask_members, ask_newly_known, send_question
-from llft.identifiers import NO_VIEW, BirthId, ViewId
+from llft.identifiers import NO_VIEW, BirthId, ConnectionId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Latency, RoleChanged, ViewInstalled
 from llft.wire.messages import (
@@ -60,8 +61,8 @@ class ViewChange:
         if replica.config.replication is Replication.SEMI_PASSIVE:
             replica.semi_passive.execute_log()
         replica.intra.send_heartbeat()
-        ask_newly_known(replica, self.recovery)
-        ask_members(replica, self.recovery)
+        questions.ask_newly_known(replica, self.recovery)
+        questions.ask_members(replica, self.recovery)
 
     def ask(self) -> None:
         """Line 29 once more, where there is no definite answer yet."""
@@ -72,8 +73,8 @@ class ViewChange:
             if connection is None:
                 recovery.on_gone(connection_id)
             else:
-                send_question(self.replica, connection)
-        ask_members(self.replica, recovery)
+                questions.send_question(self.replica, connection)
+        questions.ask_members(self.replica, recovery)
 
     def on_timer(self, now_ns: int) -> None:
         recovery = self.recovery
@@ -149,7 +150,7 @@ class ViewChange:
         recovery = self.recovery
         if recovery is None:
             return
-        ask_newly_known(self.replica, recovery)
+        questions.ask_newly_known(self.replica, recovery)
         if recovery.phase == COLLECTING and recovery.collected(self.messaging.lane.orders.end):
             recovery.begin_performing()
             recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
@@ -174,7 +175,7 @@ class ViewChange:
         orders.forget_early()
         recovery.untaken = False
         self.replica.follow_log()
-        ask_newly_known(self.replica, recovery)
+        questions.ask_newly_known(self.replica, recovery)
         return self.standing.role == RECOVERING
 
     def _performed_everything(self, recovery: Recovery) -> bool:
@@ -238,7 +239,7 @@ class ViewChange:
             elif connection.connection_id in recovery.gone:
                 self.end_connection(connection)
         self.messaging.indexes.touched.note_everything()
-        self.ask_unsettled()
+        self.ask_unsettled(questions.still_answering(self.replica, recovery))
         self.replica.determinizer.poke(self.replica.now_ns)
 
     def settle_connection(
@@ -289,12 +290,8 @@ class ViewChange:
         else:
             self.replica.sockets.reset(connection, "reset by the remote group")
 
-    def ask_unsettled(self) -> None:
-        self.unsettled_ns = NEVER
-        for connection in self.messaging.table:
-            if not connection.settled:
-                send_question(self.replica, connection)
-                self.unsettled_ns = self.replica.now_ns + self.replica.config.timeouts.keep_alive_interval_ns
+    def ask_unsettled(self, spared: Container[ConnectionId] = ()) -> None:
+        self.unsettled_ns = questions.ask_unsettled(self.replica, spared)
 
     # -- a backup passes the view change entry -------------------------------------------------
 
