@@ -1,15 +1,13 @@
 """The driver: one core, the program's threads, the network, and a lock round the core.
 
-An application thread's call steps the core in that very thread, and what the core wants done is done
-there: datagrams
-leave, the gates of other threads open. If its own result is not there, and under the token nobody else runs,
-the thread becomes the *pump* and serves the network until the result comes: no daemon, no hand-off.
+An application thread's call steps the core in that very thread, and what the core wants done is done there:
+datagrams leave, the gates of other threads open. If its own result is not there, and under the token nobody
+else runs, the thread becomes the *pump* and serves the network until it comes: no daemon, no hand-off.
 The `pacemaker` serves deadlines and the network whenever no application thread does.
 
 Invariants (all under `lock`):
 
-1. At most one thread is the pump. While one is, nobody of the program is out, unless it has just been
-resumed.
+1. At most one thread is the pump. While one is, nobody is out, unless it has just been resumed.
 2. Effects are performed in order before the lock is released.
 3. The core needs room on the stack. A thread that has used up much of its own (a program near its recursion
    limit) has its call made by another one: a RecursionError in the midst of a step would end every primary
@@ -40,9 +38,13 @@ from llft.runtime.checkpoint import Checkpoint, pack, unpack
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
 from llft.runtime.surroundings import Network, World
+from llft.wire.messages import MessageType
 
 POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
+ARRIVED_AT_MOST = 64
+"""When so many wait to be looked at, the next ones wait in the socket, which is bounded."""
+_HEARTBEAT = bytes((MessageType.HEARTBEAT,))
 FRAMES_NEEDED = 200
 """By a step of the core and what follows from it; several times as many as were ever seen."""
 
@@ -227,15 +229,17 @@ class Driver:
 
     def _look_at_arrived(self, *, hand_over: bool) -> None:
         """`hand_over`: a thread that gets something to do gets it at once; what else has arrived waits for
-        whoever serves the network next, which is that thread as a rule."""
+        whoever serves the network next, which is that thread as a rule. But for heartbeats of one's own
+        group: replies may wait for the order information that a backup says it has (D-10)."""
         application, arrived = self.application, self._arrived
         hand_over = hand_over and application.out_count == 0
-        if not (hand_over and arrived):
-            arrived += self.network.receive()
-        while arrived:
+        for data in self.network.receive() if len(arrived) < ARRIVED_AT_MOST else ():
+            if data[1:2] == _HEARTBEAT:
+                self._step(events.MessageReceived(data))
+            else:
+                arrived.append(data)
+        while arrived and not (hand_over and application.out_count):
             self._step(events.MessageReceived(arrived.popleft()))
-            if hand_over and application.out_count:
-                return
 
     def happen(self, event: events.Event) -> None:
         """The start, before there are other threads."""
