@@ -219,26 +219,29 @@ class Driver:
 
         What arrived comes before what is due: a message that has waited here must not be missed for its
         having waited. Looking at the others took time, so there may be more by now."""
-        self._look_at_arrived(hand_over=self.token and self.core.live)
+        computing = self.application.out_count > 0
+        self._look_at_arrived(computing)
         for birth_id in self.network.work(originals.monotonic_ns()):
             self._step(events.PeerDied(birth_id))
         if originals.monotonic_ns() >= self.core.next_deadline():
-            self._look_at_arrived(hand_over=False)
+            self._look_at_arrived(computing)
             if originals.monotonic_ns() >= self.core.next_deadline():
                 self._step(DEADLINE_PASSED)
 
-    def _look_at_arrived(self, *, hand_over: bool) -> None:
-        """`hand_over`: a thread that gets something to do gets it at once; what else has arrived waits for
-        whoever serves the network next, which is that thread as a rule. But for heartbeats of one's own
-        group: replies may wait for the order information that a backup says it has (D-10)."""
-        application, arrived = self.application, self._arrived
-        hand_over = hand_over and application.out_count == 0
+    def _look_at_arrived(self, computing: bool) -> None:
+        """At a primary a thread that gets something to do gets it at once, unless the program was `computing`
+        anyway; what else has arrived waits for whoever serves the network next, which is that thread as a
+        rule. But for heartbeats of one's own group, by which a backup is known to live, and to have the order
+        information that replies may wait for (D-10)."""
+        arrived = self._arrived
         for data in self.network.receive() if len(arrived) < ARRIVED_AT_MOST else ():
             if data[1:2] == _HEARTBEAT:
                 self._step(events.MessageReceived(data))
             else:
                 arrived.append(data)
-        while arrived and not (hand_over and application.out_count):
+        while arrived:
+            if self.application.out_count and self.token and self.core.live and not computing:
+                return
             self._step(events.MessageReceived(arrived.popleft()))
 
     def happen(self, event: events.Event) -> None:

@@ -134,10 +134,26 @@ def test_while_the_program_computes_all_that_came_is_looked_at() -> None:
     assert core.seen == [b"one", b"two", b"three"]
 
 
+def test_who_is_promoted_gives_at_once_as_well() -> None:
+    """Clients wait for that; what else has arrived came to a backup, and would be looked at first."""
+    core = Core(live=False)
+    driver = driver_of(core, Batches([b"one", b"two"]))
+
+    def promote() -> None:
+        core.live = True
+        driver.application.out_count = 1
+
+    core.on_message = promote
+    driver.work()
+    assert core.seen == [b"one"]
+
+
 def test_what_is_due_waits_for_nobody() -> None:
-    """Not for a thread that got something to do, either: a primary has to beat."""
+    """Not for a thread that got something to do, either: a primary has to beat. Whom it would miss it hears
+    before."""
+    beat = bytes((1, MessageType.HEARTBEAT)) + b"..."
     core = Core(live=True)
-    driver = driver_of(core, Batches([b"one", b"two"], [b"three"]))
+    driver = driver_of(core, Batches([b"one", b"two"], [b"three", beat]))
 
     def give() -> None:
         driver.application.out_count = 1
@@ -145,4 +161,4 @@ def test_what_is_due_waits_for_nobody() -> None:
     core.on_message = give
     core.deadline_ns = 0
     driver.work()
-    assert core.seen == [b"one", b"two", b"three", "DeadlinePassed"]
+    assert core.seen == [b"one", beat, "DeadlinePassed"]
