@@ -42,8 +42,7 @@ from llft.wire.messages import MessageType
 
 POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
-ARRIVED_AT_MOST = 64
-"""When so many wait to be looked at, the next ones wait in the socket, which is bounded."""
+ARRIVED_AT_MOST = 64  # the next ones wait in the socket, which is bounded
 _HEARTBEAT = bytes((MessageType.HEARTBEAT,))
 FRAMES_NEEDED = 200
 """By a step of the core and what follows from it; several times as many as were ever seen."""
@@ -229,10 +228,9 @@ class Driver:
                 self._step(DEADLINE_PASSED)
 
     def _look_at_arrived(self, computing: bool) -> None:
-        """At a primary a thread that gets something to do gets it at once, unless the program was `computing`
-        anyway; what else has arrived waits for whoever serves the network next, which is that thread as a
-        rule. But for heartbeats of one's own group, by which a backup is known to live, and to have the order
-        information that replies may wait for (D-10)."""
+        """At a primary a thread that gets something to do gets it at once, unless the program was `computing`;
+        the rest waits for whoever serves the network next, as a rule that thread. Heartbeats overtake: by
+        them a backup is known to live, and to have the order information that replies wait for (D-10)."""
         arrived = self._arrived
         for data in self.network.receive() if len(arrived) < ARRIVED_AT_MOST else ():
             if data[1:2] == _HEARTBEAT:
