@@ -228,7 +228,7 @@ class Driver:
                 self._step(DEADLINE_PASSED)
 
     def _look_at_arrived(self, computing: bool) -> None:
-        """At a primary a thread that gets something to do gets it at once, unless the program was `computing`;
+        """At a primary a thread that gets something to do gets it at once, unless the program is `computing`;
         the rest waits for whoever serves the network next, as a rule that thread. Heartbeats overtake: by
         them a backup is known to live, and to have the order information that replies wait for (D-10)."""
         arrived = self._arrived
