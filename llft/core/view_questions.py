@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from llft.core.membership.recovery import Recovery
 from llft.core.messaging.connection import Connection
 from llft.core.standing import PRIMARY
+from llft.core.view_answers import read_position
 from llft.identifiers import ConnectionId
 from llft.instant import NEVER
 from llft.wire.messages import MessageType, NackBody, NewPrimaryViewBody
@@ -23,12 +24,9 @@ if TYPE_CHECKING:
 
 def send_question(replica: Replica, connection: Connection) -> None:
     messaging = replica.messaging
-    delivered = connection.delivered_position + (connection.read_offset > 0)
+    read = read_position(connection)
     body = NewPrimaryViewBody(
-        replica.standing.role == PRIMARY,
-        messaging.lane.orders.end,
-        delivered,
-        connection.received_digest(delivered),
+        replica.standing.role == PRIMARY, messaging.lane.orders.end, read, connection.received_digest(read)
     )
     messaging.send_control(connection, MessageType.NEW_PRIMARY_VIEW, body)
 
@@ -53,8 +51,10 @@ def still_answering(replica: Replica, recovery: Recovery) -> set[ConnectionId]:
         connection = replica.messaging.table.by_id.get(connection_id)
         if connection is None or connection.remote_group_id not in views:
             continue
+        if connection_id in recovery.indefinite:
+            continue  # it has answered, and nothing more will come by itself
         view = views[connection.remote_group_id]
-        if not connection.delivered_position or connection.delivered_view == view:
+        if not read_position(connection) or connection.delivered_view == view:
             found.add(connection_id)
     return found
 

@@ -223,7 +223,7 @@ class Driver:
         for birth_id in self.network.work(originals.monotonic_ns()):
             self._step(events.PeerDied(birth_id))
         if originals.monotonic_ns() >= self.core.next_deadline():
-            self._look_at_arrived(computing)
+            self._look_at_arrived(True)  # all of it, even what is in the socket
             if originals.monotonic_ns() >= self.core.next_deadline():
                 self._step(DEADLINE_PASSED)
 
@@ -232,7 +232,7 @@ class Driver:
         the rest waits for whoever serves the network next, as a rule that thread. Heartbeats overtake: by
         them a backup is known to live, and to have the order information that replies wait for (D-10)."""
         arrived = self._arrived
-        for data in self.network.receive() if len(arrived) < ARRIVED_AT_MOST else ():
+        for data in self.network.receive() if computing or len(arrived) < ARRIVED_AT_MOST else ():
             if data[1:2] == _HEARTBEAT:
                 self._step(events.MessageReceived(data))
             else:

@@ -149,8 +149,8 @@ def test_who_is_promoted_gives_at_once_as_well() -> None:
 
 
 def test_what_is_due_waits_for_nobody() -> None:
-    """Not for a thread that got something to do, either: a primary has to beat. Whom it would miss it hears
-    before."""
+    """Not for a thread that got something to do, either: a primary has to beat. But whom it would miss, or
+    who has answered, it hears before."""
     beat = bytes((1, MessageType.HEARTBEAT)) + b"..."
     core = Core(live=True)
     driver = driver_of(core, Batches([b"one", b"two"], [b"three", beat]))
@@ -161,4 +161,19 @@ def test_what_is_due_waits_for_nobody() -> None:
     core.on_message = give
     core.deadline_ns = 0
     driver.work()
-    assert core.seen == [b"one", beat, "DeadlinePassed"]
+    assert core.seen == [b"one", beat, b"two", b"three", "DeadlinePassed"]
+
+
+def test_what_is_due_waits_for_what_is_in_the_socket_however_much_waits_here() -> None:
+    beat = bytes((1, MessageType.HEARTBEAT)) + b"..."
+    core = Core(live=True)
+    many = [b"%d" % number for number in range(2 * ARRIVED_AT_MOST)]
+    driver = driver_of(core, Batches(many, [beat]))
+
+    def give() -> None:
+        driver.application.out_count = 1
+
+    core.on_message = give
+    core.deadline_ns = 0
+    driver.work()
+    assert core.seen == [many[0], beat, *many[1:], "DeadlinePassed"]
