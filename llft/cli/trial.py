@@ -30,6 +30,7 @@ from typing import IO, Any
 from llft.cli.children import end, ending_with_us
 from llft.cli.free_port import free_port
 from llft.cli.kill import send_signal
+from llft.cli.stolen import stolen_ms
 from llft.cli.survey import Group, Member, all_joined, primary_of, require_primary, survey
 from llft.errors import LlftError, MisuseError, PeerError
 from llft.runtime.supervisor.run_directory import RunDirectory
@@ -73,6 +74,8 @@ class Failover:
     kill_ns: int
     victim: str
     gap_ms: float = 0.0
+    stolen_ms: float = 0.0
+    """Of the machine, while clients waited."""
     rejoin_ms: float = 0.0
     stages_ms: dict[str, float] = field(default_factory=dict)
 
@@ -170,6 +173,7 @@ class Trial:
         time.sleep(random.uniform(*CALM_S))
         group = self._until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
         victim = require_primary(group)
+        stolen_before_ms = stolen_ms()
         failover = Failover(time.monotonic_ns(), victim["birth"])
         self.failovers.append(failover)
         try:
@@ -179,6 +183,7 @@ class Trial:
         name = signal.Signals(self.options.signal).name
         self._tell(f"{name} to {victim['name']}, the primary (pid {victim['pid']})")
         self._await_replies(failover, None)
+        failover.stolen_ms = stolen_ms() - stolen_before_ms
         primary = self._await_primary(victim)
         self._measure(failover, primary)
         waited = f"clients waited {failover.gap_ms:.1f} ms"

@@ -47,12 +47,15 @@ def verdict_object(
         stage: percentiles([each.stages_ms[stage] for each in failovers if stage in each.stages_ms])
         for stage in STAGES
     }
+    undisturbed = [each.gap_ms for each in failovers if not each.stolen_ms]
     as_wanted = not suspicions if calm else bool(failovers)
     return {
         **found,
         "kills": len(failovers),
         "suspicions": suspicions,
         "failover_ms": percentiles([each.gap_ms for each in failovers]),
+        "undisturbed": len(undisturbed),
+        "undisturbed_ms": percentiles(undisturbed),
         "stages_ms": stages,
         "rejoin_ms": percentiles([each.rejoin_ms for each in failovers if each.rejoin_ms]),
         "latency_ms": counts.get("latency_ms", percentiles([])),
@@ -74,6 +77,12 @@ def verdict_lines(verdict: dict[str, Any]) -> list[str]:
         lines.append(f"a request took p50 {usual['p50']:.1f} ms, p99 {usual['p99']:.1f} ms")
     if gap["p50"] is not None:
         lines.append(f"fail-over as clients saw it: p50 {gap['p50']:.1f} ms, p99 {gap['p99']:.1f} ms")
+    alone = verdict["undisturbed_ms"]
+    if alone["p50"] is not None and verdict["undisturbed"] < verdict["kills"]:
+        lines.append(
+            f"the {verdict['undisturbed']} of them during which the host took no time from this machine: "
+            f"p50 {alone['p50']:.1f} ms, p99 {alone['p99']:.1f} ms"
+        )
     stages = {name: verdict["stages_ms"][name]["p50"] for name in STAGES}
     told = [f"{name.replace('_', ' ')} {value:.1f}" for name, value in stages.items() if value is not None]
     if told:

@@ -265,11 +265,12 @@ def _import_delivered(connection: Connection) -> None:
 
 
 def _import_receiving(connection: Connection, exported: dict[str, Any]) -> None:
-    """A joiner, or a backup that has nothing beyond the checkpoint: what comes next is expected. What is
-    marked was read before it, and another member may have the log of that and not the message."""
-    marked_position = connection.marks[-1][1] if connection.marks else 0
-    while connection.received and connection.received[0].position <= marked_position:
-        connection.delivered.append(connection.received.popleft())
+    """A joiner, or a backup that has nothing beyond the checkpoint: what comes next is expected. Of what was
+    read before it another member may have the order and not the message, so that is kept."""
+    read_up_to = connection.ordered_position + (connection.ordered_partial > 0)
+    for message in connection.received:
+        if message.position <= read_up_to and message.timestamp > connection.members_timestamp:
+            connection.delivered.append(message)
     connection.received.clear()
     connection.discard_after_gap()
     connection.in_view = _view(exported["in_view"])

@@ -49,6 +49,11 @@ def received_view(connection: Connection) -> ViewId:
     return connection.delivered_view
 
 
+def read_position(connection: Connection) -> int:
+    """Of the last message that the application has read something of."""
+    return connection.delivered_position + (connection.read_offset > 0)
+
+
 def unknown_connection(replica: Replica, header: Header) -> Connection | None:
     """A client group's CONNECT may not have come yet: then we know nothing of the connection. Otherwise
     it is over here, and there is nothing to recover from us."""

@@ -6,16 +6,17 @@ the virtual synchrony point. Lines 26-41 of the figure "change of the primary"; 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from llft.config import Replication
+from llft.core import view_answers as answers
+from llft.core import view_questions as questions
 from llft.core.membership.recovery import COLLECTING, PERFORMING, Recovery
 from llft.core.membership.transitions import check_transition
 from llft.core.messaging.connection import Connection
 from llft.core.standing import PRIMARY, RECOVERING
-from llft.core.view_answers import has_sent_other, received_view, send_answer, unknown_connection
-from llft.core.view_questions import ask_members, ask_newly_known, send_question
-from llft.identifiers import NO_VIEW, BirthId, ViewId
+from llft.identifiers import NO_VIEW, BirthId, ConnectionId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Latency, RoleChanged, ViewInstalled
 from llft.wire.messages import (
@@ -60,8 +61,8 @@ class ViewChange:
         if replica.config.replication is Replication.SEMI_PASSIVE:
             replica.semi_passive.execute_log()
         replica.intra.send_heartbeat()
-        ask_newly_known(replica, self.recovery)
-        ask_members(replica, self.recovery)
+        questions.ask_newly_known(replica, self.recovery)
+        questions.ask_members(replica, self.recovery)
 
     def ask(self) -> None:
         """Line 29 once more, where there is no definite answer yet."""
@@ -72,8 +73,8 @@ class ViewChange:
             if connection is None:
                 recovery.on_gone(connection_id)
             else:
-                send_question(self.replica, connection)
-        ask_members(self.replica, recovery)
+                questions.send_question(self.replica, connection)
+        questions.ask_members(self.replica, recovery)
 
     def on_timer(self, now_ns: int) -> None:
         recovery = self.recovery
@@ -136,20 +137,19 @@ class ViewChange:
         of our group, not with us. It must ask us first, so we answer as if it had, indefinitely."""
         if header.view_start == UNSETTLED:
             return  # it is recovering, and asks
-        answer = (header.source_view, received_view(connection), connection.generated)
-        send_answer(self.replica, connection, *answer, definite=False, checked=False)
+        answer = (header.source_view, answers.received_view(connection), connection.generated)
+        answers.send_answer(self.replica, connection, *answer, definite=False, checked=False)
 
     def _flush_undelivered(self, connection: Connection) -> None:
         """Line 38 (D-26): all after the last message delivered. What still counts is sent again."""
-        first = connection.delivered_position + 1 + (connection.read_offset > 0)
-        self.messaging.discard_from(connection, first)
+        self.messaging.discard_from(connection, answers.read_position(connection) + 1)
 
     def progress(self) -> None:
         """Move on from phase to phase as far as what is known allows."""
         recovery = self.recovery
         if recovery is None:
             return
-        ask_newly_known(self.replica, recovery)
+        questions.ask_newly_known(self.replica, recovery)
         if recovery.phase == COLLECTING and recovery.collected(self.messaging.lane.orders.end):
             recovery.begin_performing()
             recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
@@ -174,7 +174,7 @@ class ViewChange:
         orders.forget_early()
         recovery.untaken = False
         self.replica.follow_log()
-        ask_newly_known(self.replica, recovery)
+        questions.ask_newly_known(self.replica, recovery)
         return self.standing.role == RECOVERING
 
     def _performed_everything(self, recovery: Recovery) -> bool:
@@ -238,7 +238,7 @@ class ViewChange:
             elif connection.connection_id in recovery.gone:
                 self.end_connection(connection)
         self.messaging.indexes.touched.note_everything()
-        self.ask_unsettled()
+        self.ask_unsettled(questions.still_answering(self.replica, recovery))
         self.replica.determinizer.poke(self.replica.now_ns)
 
     def settle_connection(
@@ -246,10 +246,10 @@ class ViewChange:
     ) -> None:
         """Does the remote group know more of our past than we do? Then the connection is reset (D-07). If it
         has a new view itself, that is accepted now: everything of its old one has been performed."""
-        changed = connection.delivered_position > 0 and header.source_view != connection.delivered_view
+        changed = answers.read_position(connection) > 0 and header.source_view != connection.delivered_view
         if changed and not answer.checked:
             return  # it is asked again, whether what we delivered is of its history
-        pruned = changed and connection.delivered_position > answer.last_sent
+        pruned = changed and answers.read_position(connection) > answer.last_sent
         if header.source_view != connection.in_view:
             if connection.in_view.supersedes(header.source_view):
                 return
@@ -269,7 +269,7 @@ class ViewChange:
             self.replica.reset_connection(connection, "lost: the remote group knows more of the old primary")
         elif pruned or answer.received_up_to < connection.collected_up_to:
             self.give_up_connection(connection)
-        elif has_sent_other(connection, answer.received_up_to, answer.received_digest):
+        elif answers.has_sent_other(connection, answer.received_up_to, answer.received_digest):
             self.replica.reset_connection(connection, OTHER_BRANCH)
         else:
             # Less than the old primary had acknowledged, if the remote group flushed what was undelivered.
@@ -289,12 +289,8 @@ class ViewChange:
         else:
             self.replica.sockets.reset(connection, "reset by the remote group")
 
-    def ask_unsettled(self) -> None:
-        self.unsettled_ns = NEVER
-        for connection in self.messaging.table:
-            if not connection.settled:
-                send_question(self.replica, connection)
-                self.unsettled_ns = self.replica.now_ns + self.replica.config.timeouts.keep_alive_interval_ns
+    def ask_unsettled(self, spared: Container[ConnectionId] = ()) -> None:
+        self.unsettled_ns = questions.ask_unsettled(self.replica, spared)
 
     # -- a backup passes the view change entry -------------------------------------------------
 
@@ -345,7 +341,7 @@ class ViewChange:
         if standing.role not in (PRIMARY, RECOVERING):
             return
         if connection is None:
-            connection = unknown_connection(self.replica, header)
+            connection = answers.unknown_connection(self.replica, header)
             if connection is None:
                 return
         if connection.in_view != NO_VIEW and connection.in_view.supersedes(header.source_view):
@@ -354,16 +350,16 @@ class ViewChange:
         if definite and connection.in_view != header.source_view:
             self._freeze_old_view(header)
             self._flush_undelivered(connection)
-            received_in = received_view(connection)
+            received_in = answers.received_view(connection)
             self.messaging.adopt_remote_view(connection, header)
         else:
-            received_in = received_view(connection)
+            received_in = answers.received_view(connection)
         checked = definite and body.settled and not connection.reset_reason
-        if checked and has_sent_other(connection, body.delivered_up_to, body.delivered_digest):
+        if checked and answers.has_sent_other(connection, body.delivered_up_to, body.delivered_digest):
             self.replica.reset_connection(connection, OTHER_BRANCH)
             return
         answer = (header.source_view, received_in, max(connection.generated, connection.transmitted))
-        send_answer(self.replica, connection, *answer, definite=definite, checked=checked)
+        answers.send_answer(self.replica, connection, *answer, definite=definite, checked=checked)
 
     def _freeze_old_view(self, header: Header) -> None:
         """What we hold of the old primary's order information is told once for all connections with that

@@ -7,11 +7,15 @@ never heard of; the old primary may have spoken on them, to groups that nobody h
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from llft.core.membership.recovery import Recovery
 from llft.core.messaging.connection import Connection
 from llft.core.standing import PRIMARY
+from llft.core.view_answers import read_position
+from llft.identifiers import ConnectionId
+from llft.instant import NEVER
 from llft.wire.messages import MessageType, NackBody, NewPrimaryViewBody
 
 if TYPE_CHECKING:
@@ -20,12 +24,9 @@ if TYPE_CHECKING:
 
 def send_question(replica: Replica, connection: Connection) -> None:
     messaging = replica.messaging
-    delivered = connection.delivered_position + (connection.read_offset > 0)
+    read = read_position(connection)
     body = NewPrimaryViewBody(
-        replica.standing.role == PRIMARY,
-        messaging.lane.orders.end,
-        delivered,
-        connection.received_digest(delivered),
+        replica.standing.role == PRIMARY, messaging.lane.orders.end, read, connection.received_digest(read)
     )
     messaging.send_control(connection, MessageType.NEW_PRIMARY_VIEW, body)
 
@@ -39,6 +40,36 @@ def ask_newly_known(replica: Replica, recovery: Recovery) -> None:
             recovery.on_discovered(connection.connection_id, connection.remote_group_id)
             send_question(replica, connection)
     recovery.asked_number = table.created_count
+
+
+def still_answering(replica: Replica, recovery: Recovery) -> set[ConnectionId]:
+    """Connections about which nobody need be asked again when the view is settled: their question is out, and
+    from what it says on others their remote group is in the view in which this one was last read from."""
+    views = {header.source_group_id: header.source_view for header, _ in recovery.answers.values()}
+    found = set()
+    for connection_id in recovery.unanswered:
+        connection = replica.messaging.table.by_id.get(connection_id)
+        if connection is None or connection.remote_group_id not in views:
+            continue
+        if connection_id in recovery.indefinite:
+            continue  # it has answered, and nothing more will come by itself
+        view = views[connection.remote_group_id]
+        if not read_position(connection) or connection.delivered_view == view:
+            found.add(connection_id)
+    return found
+
+
+def ask_unsettled(replica: Replica, spared: Container[ConnectionId]) -> int:
+    """In a settled view; returns when to ask again."""
+    timeouts = replica.config.timeouts
+    wait_ns = timeouts.propose_interval_ns if spared else timeouts.keep_alive_interval_ns
+    again_ns = NEVER
+    for connection in replica.messaging.table:
+        if not connection.settled:
+            again_ns = replica.now_ns + wait_ns
+            if connection.connection_id not in spared:
+                send_question(replica, connection)
+    return again_ns
 
 
 def ask_members(replica: Replica, recovery: Recovery) -> None:

@@ -1,15 +1,13 @@
 """The driver: one core, the program's threads, the network, and a lock round the core.
 
-An application thread's call steps the core in that very thread, and what the core wants done is done
-there: datagrams
-leave, the gates of other threads open. If its own result is not there, and under the token nobody else runs,
-the thread becomes the *pump* and serves the network until the result comes: no daemon, no hand-off.
+An application thread's call steps the core in that very thread, and what the core wants done is done there:
+datagrams leave, the gates of other threads open. If its own result is not there, and under the token nobody
+else runs, the thread becomes the *pump* and serves the network until it comes: no daemon, no hand-off.
 The `pacemaker` serves deadlines and the network whenever no application thread does.
 
 Invariants (all under `lock`):
 
-1. At most one thread is the pump. While one is, nobody of the program is out, unless it has just been
-resumed.
+1. At most one thread is the pump. While one is, nobody is out, unless it has just been resumed.
 2. Effects are performed in order before the lock is released.
 3. The core needs room on the stack. A thread that has used up much of its own (a program near its recursion
    limit) has its call made by another one: a RecursionError in the midst of a step would end every primary
@@ -42,9 +40,12 @@ from llft.runtime.poller import Poller
 from llft.runtime.state import exchange
 from llft.runtime.state.resumed import Resumed
 from llft.runtime.surroundings import Network, World
+from llft.wire.messages import MessageType
 
 POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
+ARRIVED_AT_MOST = 64  # the next ones wait in the socket, which is bounded
+_HEARTBEAT = bytes((MessageType.HEARTBEAT,))
 FRAMES_NEEDED = 200
 """By a step of the core and what follows from it; several times as many as were ever seen."""
 
@@ -243,25 +244,29 @@ class Driver:
 
         What arrived comes before what is due: a message that has waited here must not be missed for its
         having waited. Looking at the others took time, so there may be more by now."""
-        self._look_at_arrived(hand_over=self.token and self.core.live)
+        computing = self.application.out_count > 0
+        self._look_at_arrived(computing)
         for birth_id in self.network.work(originals.monotonic_ns()):
             self._step(events.PeerDied(birth_id))
         if originals.monotonic_ns() >= self.core.next_deadline():
-            self._look_at_arrived(hand_over=False)
+            self._look_at_arrived(True)  # all of it, even what is in the socket
             if originals.monotonic_ns() >= self.core.next_deadline():
                 self._step(DEADLINE_PASSED)
 
-    def _look_at_arrived(self, *, hand_over: bool) -> None:
-        """`hand_over`: a thread that gets something to do gets it at once; what else has arrived waits for
-        whoever serves the network next, which is that thread as a rule."""
-        application, arrived = self.application, self._arrived
-        hand_over = hand_over and application.out_count == 0
-        if not (hand_over and arrived):
-            arrived += self.network.receive()
+    def _look_at_arrived(self, computing: bool) -> None:
+        """At a primary a thread that gets something to do gets it at once, unless the program is `computing`;
+        the rest waits for whoever serves the network next, as a rule that thread. Heartbeats overtake: by
+        them a backup is known to live, and to have the order information that replies wait for (D-10)."""
+        arrived = self._arrived
+        for data in self.network.receive() if computing or len(arrived) < ARRIVED_AT_MOST else ():
+            if data[1:2] == _HEARTBEAT:
+                self._step(events.MessageReceived(data))
+            else:
+                arrived.append(data)
         while arrived:
-            self._step(events.MessageReceived(arrived.popleft()))
-            if hand_over and application.out_count:
+            if self.application.out_count and self.token and self.core.live and not computing:
                 return
+            self._step(events.MessageReceived(arrived.popleft()))
 
     def happen(self, event: events.Event) -> None:
         with self.lock:

@@ -10,7 +10,7 @@ pulse, this process is silent, and the group replaces it (it finds itself supers
 
 A backup that is busy is *lazy*: once something has arrived it lets more arrive for LAZY_S before it looks,
 so that a stream of datagrams wakes it two thousand times a second at most. One that had nothing to do for
-BUSY_NS answers at once.
+BUSY_NS answers at once, and so do all for ALERT_NS after a change of the primary.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from llft.runtime.state.source import RestoredError
 
 LAZY_S = 0.0005
 BUSY_NS = 1 * MS
+ALERT_NS = 50 * MS
 SWITCH_INTERVAL_S = 0.0002
 DOZE_AT_LEAST_NS = LATE_NS = 5 * MS
 """While an application thread serves the network, the pacemaker only makes sure that it does."""
@@ -43,7 +44,8 @@ class Pacemaker:
         self.housekeeping = housekeeping
         self._doze = originals.allocate_lock()
         self._doze.acquire()
-        self._housekept_ns = self._served_ns = 0
+        self._housekept_ns = self._served_ns = self._alert_until_ns = 0
+        self._view = driver.core.view
         driver.wake_pacemaker = self.wake
 
     def start(self) -> None:
@@ -75,8 +77,7 @@ class Pacemaker:
             driver.polled_until_ns = originals.monotonic_ns() + wait_ns if serve else 0
         if serve:
             arrived = driver.poller.poll(wait_ns)
-            busy = originals.monotonic_ns() - self._served_ns < BUSY_NS
-            if arrived and busy and driver.core.role == BACKUP:
+            if arrived and self._may_be_lazy(originals.monotonic_ns()):
                 originals.sleep(LAZY_S)
         else:
             self._doze.acquire(True, max(wait_ns, DOZE_AT_LEAST_NS) / 1e9)
@@ -90,6 +91,15 @@ class Pacemaker:
                 self._housekept_ns = now_ns
                 self.housekeeping()
                 self._watch_token(now_ns)
+
+    def _may_be_lazy(self, now_ns: int) -> bool:
+        """Not while the primary is known to be dead, nor soon after: clients wait."""
+        core = self.driver.core
+        if core.view is not self._view or core.detector.is_dead(core.view.birth_id):
+            self._view = core.view
+            self._alert_until_ns = now_ns + ALERT_NS
+        busy = now_ns - self._served_ns < BUSY_NS
+        return busy and core.role == BACKUP and now_ns > self._alert_until_ns
 
     def _watch_token(self, now_ns: int) -> None:
         """Busy loops must not hang the token in silence: say who holds it, and where."""

@@ -12,6 +12,7 @@ import pytest
 from llft.cli.main import build_parser, main
 from llft.cli.panel import EventLines, Panel, group_lines
 from llft.cli.percentiles import percentiles
+from llft.cli.stolen import stolen_ms
 from llft.cli.survey import all_joined, primary_of
 from llft.cli.trial import Failover
 from llft.cli.verdict import false_suspicions, verdict_lines, verdict_object
@@ -78,6 +79,19 @@ def test_a_clean_trial_passes() -> None:
     assert verdict["failover_ms"] == {"p50": 7.5, "p99": 7.5, "max": 7.5}
     assert verdict["stages_ms"]["detection"]["p50"] == 1.0
     assert not any("FAILED" in line for line in verdict_lines(verdict))
+
+
+def test_what_the_host_took_is_told_apart() -> None:
+    failovers = [Failover(1, "a", gap_ms=7.5), Failover(2, "b", gap_ms=80.0, stolen_ms=60.0)]
+    verdict = verdict_object(CLEAN, failovers, suspicions=0, failure="")
+    assert verdict["failover_ms"]["max"] == 80.0
+    assert (verdict["undisturbed"], verdict["undisturbed_ms"]["max"]) == (1, 7.5)
+    assert any("the 1 of them" in line for line in verdict_lines(verdict))
+
+
+def test_stolen_time_only_grows() -> None:
+    before_ms = stolen_ms()
+    assert 0 <= before_ms <= stolen_ms()
 
 
 @pytest.mark.parametrize("fault", ["lost", "duplicated", "changed", "broken"])

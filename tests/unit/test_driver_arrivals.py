@@ -10,8 +10,9 @@ from llft.core import events
 from llft.core.effects import Effect
 from llft.identifiers import BirthId
 from llft.instant import NEVER
-from llft.runtime.driver import Driver
+from llft.runtime.driver import ARRIVED_AT_MOST, Driver
 from llft.runtime.poller import Poller
+from llft.wire.messages import MessageType
 from tests.unit.test_driver import Silence
 
 
@@ -89,7 +90,40 @@ def test_who_gets_something_to_do_gets_it_at_once() -> None:
     driver.application.out_count = 0
     driver.work()
     assert core.seen == [b"one", b"two"]
-    assert network.batches == [[b"four"]], "and no more is taken before"
+
+
+def test_a_heartbeat_overtakes_what_waits_for_the_program() -> None:
+    beat = bytes((1, MessageType.HEARTBEAT)) + b"..."
+    core = Core(live=True)
+    driver = driver_of(core, Batches([b"one", b"two"], [b"three", beat]))
+
+    def give() -> None:
+        driver.application.out_count = 1
+
+    core.on_message = give
+    driver.work()
+    assert core.seen == [b"one"]
+    core.on_message = lambda: None
+    driver.application.out_count = 0
+    driver.work()
+    assert core.seen == [b"one", beat, b"two", b"three"]
+
+
+def test_what_waits_for_the_program_is_bounded() -> None:
+    core = Core(live=True)
+    many = [b"%d" % number for number in range(ARRIVED_AT_MOST + 1)]
+    network = Batches(many, [b"more"])
+    driver = driver_of(core, network)
+
+    def give() -> None:
+        driver.application.out_count = 1
+
+    core.on_message = give
+    for _ in range(2):
+        driver.application.out_count = 0
+        driver.work()
+    assert core.seen == many[:2]
+    assert network.batches == [[b"more"]], "it waits in the socket"
 
 
 def test_while_the_program_computes_all_that_came_is_looked_at() -> None:
@@ -100,10 +134,26 @@ def test_while_the_program_computes_all_that_came_is_looked_at() -> None:
     assert core.seen == [b"one", b"two", b"three"]
 
 
+def test_who_is_promoted_gives_at_once_as_well() -> None:
+    """Clients wait for that; what else has arrived came to a backup, and would be looked at first."""
+    core = Core(live=False)
+    driver = driver_of(core, Batches([b"one", b"two"]))
+
+    def promote() -> None:
+        core.live = True
+        driver.application.out_count = 1
+
+    core.on_message = promote
+    driver.work()
+    assert core.seen == [b"one"]
+
+
 def test_what_is_due_waits_for_nobody() -> None:
-    """Not for a thread that got something to do, either: a primary has to beat."""
+    """Not for a thread that got something to do, either: a primary has to beat. But whom it would miss, or
+    who has answered, it hears before."""
+    beat = bytes((1, MessageType.HEARTBEAT)) + b"..."
     core = Core(live=True)
-    driver = driver_of(core, Batches([b"one", b"two"], [b"three"]))
+    driver = driver_of(core, Batches([b"one", b"two"], [b"three", beat]))
 
     def give() -> None:
         driver.application.out_count = 1
@@ -111,4 +161,19 @@ def test_what_is_due_waits_for_nobody() -> None:
     core.on_message = give
     core.deadline_ns = 0
     driver.work()
-    assert core.seen == [b"one", b"two", b"three", "DeadlinePassed"]
+    assert core.seen == [b"one", beat, b"two", b"three", "DeadlinePassed"]
+
+
+def test_what_is_due_waits_for_what_is_in_the_socket_however_much_waits_here() -> None:
+    beat = bytes((1, MessageType.HEARTBEAT)) + b"..."
+    core = Core(live=True)
+    many = [b"%d" % number for number in range(2 * ARRIVED_AT_MOST)]
+    driver = driver_of(core, Batches(many, [beat]))
+
+    def give() -> None:
+        driver.application.out_count = 1
+
+    core.on_message = give
+    core.deadline_ns = 0
+    driver.work()
+    assert core.seen == [many[0], beat, *many[1:], "DeadlinePassed"]

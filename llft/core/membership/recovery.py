@@ -40,6 +40,8 @@ class Recovery:
         self.awaits_members = True
         """While it collects. Pieces show where a later view began; what members have beyond that is void."""
         self.answers: dict[ConnectionId, tuple[Header, NewPrimaryViewAckBody]] = {}
+        self.indefinite: set[ConnectionId] = set()
+        """Connections on which it has answered, at some time, while it recovered itself."""
         self.gone: list[ConnectionId] = []
         self.pieces: list[OrderRange] = []
         self.cut_at: set[int] = set()
@@ -67,6 +69,8 @@ class Recovery:
             if connection_id in self.unanswered:
                 self.unanswered.remove(connection_id)
             self.answers[connection_id] = (header, body)
+        else:
+            self.indefinite.add(connection_id)
         news = [piece for piece in body.held if piece not in self.pieces]
         self.pieces += news
         self.untaken |= bool(news)
