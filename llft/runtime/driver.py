@@ -205,20 +205,17 @@ class Driver:
     def _may_pump(self) -> bool:
         """An application thread serves the network only at a primary: backups are lazy, and in ordered
         mode no thread knows that the others wait. There the pacemaker does."""
-        may = self.token and self.core.live and not self.pump_held
-        return may and self.application.out_count == 0
+        return self.token and self.core.live and not self.pump_held and self.application.out_count == 0
 
     def nobody_serves(self) -> bool:
         """No thread of the program is the pump, nor one out that will be when it waits."""
-        if self.application.pump is not None:
-            return False
-        return not (self.token and self.core.live and self.application.out_count > 0)
+        application = self.application
+        return application.pump is None and not (self.token and self.core.live and application.out_count)
 
     # -- the network ---------------------------------------------------------------------------------
 
     def _pump(self, thread: ApplicationThread) -> None:
-        """Serve the network until this thread, or another, has something to do. Lock held, but not while
-        polling."""
+        """Serve the network until a thread has something to do. Lock held, but not while polling."""
         self.application.pump = thread
         try:
             while self.application.out_count == 0 and not self.pump_held:
@@ -235,9 +232,8 @@ class Driver:
             self.application.pump = None
 
     def until_deadline(self) -> int:
-        if self._arrived:
-            return 0
-        return max(0, min(self.core.next_deadline() - originals.monotonic_ns(), POLL_AT_MOST_NS))
+        left_ns = self.core.next_deadline() - originals.monotonic_ns()
+        return 0 if self._arrived else max(0, min(left_ns, POLL_AT_MOST_NS))
 
     def work(self) -> None:
         """Whatever has arrived, and whatever is due. Lock held.
@@ -301,5 +297,4 @@ class Driver:
         self.world.write(effect.record)
 
     def fail_replay(self, error: Exception) -> NoReturn:
-        """While it is handled (invariant 4)."""
         self._die(f"the program's past could not be repeated: {error}")
