@@ -5,40 +5,30 @@ Exit status: 0 if nothing was lost, duplicated, changed or broken and the group 
 
 from __future__ import annotations
 
-import json
 import sys
 import time
+from functools import partial
 from typing import Any
 
+from llft.cli.conduct import conduct, report
 from llft.cli.panel import EventLines
-from llft.cli.trial import Trial, TrialFailure, TrialOptions
+from llft.cli.trial import Trial, TrialOptions
 from llft.cli.verdict import false_suspicions, verdict_lines, verdict_object
 
 
 def perform(options: TrialOptions, *, as_json: bool) -> int:
     """Run the trial; with `as_json` the last line of standard output is one object."""
-    text = sys.stderr if as_json else sys.stdout
-    verdict, directory = _try(options, EventLines(text))
-    print("", *verdict_lines(verdict), sep="\n", file=text)
-    if directory:
-        print(f"journals and logs remain in {directory}", file=text)
-    if as_json:
-        print(json.dumps(verdict), flush=True)
-    return 0 if verdict["passed"] else 1
+    verdict, directory = _try(options, EventLines(sys.stderr if as_json else sys.stdout))
+    where = [f"journals and logs remain in {directory}"] if directory else []
+    return report(verdict, [*verdict_lines(verdict), *where], as_json=as_json)
 
 
 def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str]:
     """The verdict, and where to look if it is bad."""
     started_s = time.monotonic()
     trial = Trial(options, events.told)
-    counts: dict[str, Any] = {}
-    failure = ""
-    try:
-        with trial:
-            failure = _kill_again_and_again(trial, started_s) if options.kills else _watch(trial)
-            counts = trial.stop()
-    except TrialFailure as error:
-        failure = failure or str(error)
+    killing = partial(_kill_again_and_again, trial, started_s)
+    counts, failure = conduct(trial, killing if options.kills else trial.endure)
     suspicions = 0
     if trial.directory.journal.exists():
         until_ns = trial.stopped_ns or time.monotonic_ns()
@@ -54,23 +44,9 @@ def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str
     return verdict, str(trial.directory.path)
 
 
-def _kill_again_and_again(trial: Trial, started_s: float) -> str:
-    """Why it had to stop early; empty if it had not. The clients are asked for their counts in any case."""
+def _kill_again_and_again(trial: Trial, started_s: float) -> None:
     seconds = trial.options.seconds
     for _ in range(trial.options.kills):
         if seconds is not None and time.monotonic() - started_s > seconds:
             break
-        try:
-            trial.kill_primary()
-        except TrialFailure as error:
-            return str(error)
-    return ""
-
-
-def _watch(trial: Trial) -> str:
-    """Load and nothing else, for the time that was asked for."""
-    try:
-        trial.endure()
-    except TrialFailure as error:
-        return str(error)
-    return ""
+        trial.kill_primary()

@@ -12,16 +12,14 @@ from typing import Any
 
 import pytest
 
-from llft.runtime.native.build import library
 from tests.live.application_world import PACE_S, LineSpeaker, ReplicatedRun, Speaker, until
+from tests.live.native import needs_native
 from tests.live.test_applications import SERVERS
 from tests.live.test_checkpoints import OneRequest, await_dropped, said
 
 ROUNDS = 2
 CLIENTS = 2
 BEFORE_THE_KILL = 30
-
-needs_images = pytest.mark.skipif(not library(), reason="no native parts here")
 
 
 class Acknowledged:
@@ -78,10 +76,10 @@ def assert_is_there(speaker: Speaker, acknowledged: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("name", "checkpoints"),
     [
-        pytest.param("kv-locked", "image", marks=needs_images),
+        pytest.param("kv-locked", "image", marks=needs_native),
         ("kv-hooked", "hooks"),
         ("kv-locked", "none"),
-        pytest.param("aiohttp", "image", marks=needs_images),
+        pytest.param("aiohttp", "image", marks=needs_native),
     ],
 )
 def test_all_replicas_killed_at_once(
