@@ -145,3 +145,20 @@ def test_a_history_is_not_overwritten_by_mistake(tmp_path_factory: pytest.TempPa
     with pytest.raises(AssertionError, match="history-on-disk"):
         again.await_whole()
     again.end()
+
+
+def test_of_histories_that_are_all_damaged_nobody_says_that_there_were_none(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    home = tmp_path_factory.mktemp("h")
+    run = start(home, "kv", ["kv_locked.py"], "none", port=0, restores=False)
+    try:
+        run.await_whole()
+    finally:
+        run.end()
+    for history in home.glob("**/durable/replica-*/*"):
+        history.write_bytes(b"not a history")
+    again = start(home, "kv", ["kv_locked.py"], "none", port=run.port, restores=True)
+    with pytest.raises(AssertionError, match="every history here is damaged"):
+        again.await_whole()
+    again.end()
