@@ -25,7 +25,7 @@ setup: $(STAMP) $(NATIVE) redis
 $(STAMP): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer is needed; set PYTHON=/path/to/it'; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,pipeline]'
 	@touch $@
 
 # The native parts, if there is a C compiler; without one it says what is lost, and all else works.

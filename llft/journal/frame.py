@@ -22,6 +22,7 @@ from llft.journal.record import SCHEMA_VERSION, Record
 MAGIC = b"LLFTJRNL"
 HEADER = struct.Struct("<8sI")
 FRAME = struct.Struct("<II")
+SEGMENT = struct.Struct("<I")
 
 MAX_PAYLOAD_BYTES = 1 << 20
 """Larger ones are neither written nor believed: a reader takes no memory on a length's word."""

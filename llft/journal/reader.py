@@ -121,7 +121,7 @@ class JournalReader:
             value = json.loads(payload)
             if type(value) is not list or not value or type(value[0]) is not str:
                 raise ValueError("not a list that begins with a name")
-            return _build_record(value)
+            return build_record(value)
         except (ValueError, RecursionError) as error:
             remedy = "read it with the release of LLFT that wrote it"
             raise PeerError(
@@ -140,7 +140,7 @@ def _holds_frame(damaged: bytes) -> bool:
     return False
 
 
-def _build_record(value: list[Any]) -> Record:
+def build_record(value: list[Any]) -> Record:
     build = _BUILDERS.get(value[0])
     if build is None:
         raise ValueError(f"unknown record type {value[0]!r}")
