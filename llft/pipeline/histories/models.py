@@ -1,8 +1,8 @@
 """Objects as sequential specifications.
 
 A model is a state to begin with and a function: given the state, an operation and the result that a client
-has, the state afterwards, or None if no sequential execution gives that result there. A result of None: the client
-has none, so any will do.
+has, the state afterwards, or None if no sequential execution gives that result there. A result of None: the
+client has none, so any will do.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Is there any order at all? The search of Wing and Gong (1993), with Lowe's memory of where it has been (2017).
+"""Is there any order at all? The search of Wing and Gong (1993), with Lowe's memory of where it has been
+(2017).
 
-Only asked when the group's own order fails as the witness: if there is another order, the group told a wrong order of
-a history that is right; if there is none, what the clients saw cannot have happened.
+Only asked when the group's own order fails as the witness: if there is another order, the group told a wrong
+order of a history that is right; if there is none, what the clients saw cannot have happened.
 
-The history is a list of events in time: calls, and returns. Take any call that is before the first return, if
-the model allows its result in the current state; lift it out with its return, and go on; when a return is in
-the way, put back the last one taken and try the next. What was tried (which calls, which state) is never tried
-again. Exponential in the number of concurrent calls at worst, so the search has a bound and may end undecided.
+The history is a list of events in time: calls, and returns. Take any call that is before the first return,
+if the model allows its result in the current state; lift it out with its return, and go on; when a return is
+in the way, put back the last one taken and try the next. What was tried (which calls, which state) is never
+tried again. Exponential in the number of concurrent calls at worst, so the search has a bound and may end
+undecided.
 """
 
 from __future__ import annotations
@@ -93,7 +95,8 @@ def search(calls: Sequence[Call], model: Model, *, step_limit: int = STEP_LIMIT)
 
 
 def _linked(calls: Sequence[Call]) -> _Event:
-    """The events in the order of time; of a return and a call at one instant the call is first, which allows more."""
+    """The events in the order of time; of a return and a call at one instant the call is first, which allows
+    more."""
     moments: list[tuple[int, int, _Event]] = []
     for index, call in enumerate(calls):
         begin, end = _Event(index), _Event(index)

@@ -1,8 +1,8 @@
 """The group's order as the witness of linearizability: no search.
 
-The group says in which order it performed the operations on an object. Two things are to be seen: that a sequential
-execution in this order gives every client the result it has, and that no operation stands before another
-that had returned before the first was called.
+The group says in which order it performed the operations on an object. Two things are to be seen: that a
+sequential execution in this order gives every client the result it has, and that no operation stands before
+another that had returned before the first was called.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def find_contradiction(calls: Sequence[Call], model: Model) -> Contradiction | N
 
 
 def place(calls: Sequence[Call], model: Model) -> list[Call]:
-    """In the group's order. Where the order has a hole that a call without reply can fill, it does: the one that was
-    called first, which is the best that can be done for real-time order."""
+    """In the group's order. Where the order has a hole that a call without reply can fill, it does: the one
+    that was called first, which is the best that can be done for real-time order."""
     told = sorted((call for call in calls if call.order), key=lambda call: call.order)
     if model.has_holes:
         return told

@@ -6,11 +6,13 @@ for the primary, whom its backups watch, and for the backups, whom their primary
 reply waits for a backup until that one is removed).
 
 A backup of rank r waits (2r - 3) timeouts for its primary, the primary (r + 2) / 4 for a backup of rank r
-(`core.membership.fault_detector`). A primary that dies has on average sent its last heartbeat half an interval ago.
+(`core.membership.fault_detector`). A primary that dies has on average sent its last heartbeat half an
+interval ago.
 
-The excess of an arrival over the usual interval is taken to be the network's and the processors' doing, and to
-come as often per second under another heartbeat interval; under a longer interval it is scaled up with it, for it may
-be a lost heartbeat. Candidates stay within a factor of two of what was measured, because this is an assumption.
+The excess of an arrival over the usual interval is taken to be the network's and the processors' doing, and
+to come as often per second under another heartbeat interval; under a longer interval it is scaled up with
+it, for it may be a lost heartbeat. Candidates stay within a factor of two of what was measured, because this
+is an assumption.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ def backup_waits(replicas: int) -> list[float]:
 
 
 def rate_per_s(streams: Sequence[Stream], wait_ns: float, interval_ns: int) -> float:
-    """How often per second one stream, taken at random by the time it was listened to, is silent for so long."""
+    """How often per second one stream, taken at random by the time it was listened to, is silent for so
+    long."""
     exposure_s = sum(stream.tail.exposure_s for stream in streams)
     found = 0.0
     for stream in streams:
@@ -141,17 +144,16 @@ def curve(
 ) -> Iterator[Point]:
     """The cost by the primary's timeout; the backups' timeout is the best one, whatever the primary's is."""
     timeouts = list(_timeouts(interval_ns))
-    backup_ns = min(
-        timeouts, key=lambda ns: cost_of(Choice(interval_ns, ns, ns), streams, replicas, assumed).removals_per_year
-        * assumed.mistake_cost_s + _backup_detection_s(ns, replicas) * assumed.faults_per_year,
-    )  # fmt: skip
+    waits = backup_waits(replicas)
+
+    def backup_cost_s(timeout_ns: int) -> float:
+        removals = _watch(timeout_ns, waits, streams, interval_ns)
+        return removals * assumed.mistake_cost_s + sum(waits) * timeout_ns / 1e9 * assumed.faults_per_year
+
+    backup_ns = min(timeouts, key=backup_cost_s)
     for timeout_ns in timeouts:
         choice = Choice(interval_ns, timeout_ns, backup_ns)
         yield Point(choice, cost_of(choice, streams, replicas, assumed))
-
-
-def _backup_detection_s(timeout_ns: int, replicas: int) -> float:
-    return sum(backup_waits(replicas)) * timeout_ns / 1e9
 
 
 def _timeouts(interval_ns: int) -> Iterator[int]:

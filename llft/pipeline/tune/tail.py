@@ -71,11 +71,12 @@ def bucket_of(excess_ns: float) -> int:
 
 
 def middle_of(bucket: int) -> float:
-    return BUCKET_RATIO ** (bucket + 0.5)
+    return math.exp((bucket + 0.5) * math.log(BUCKET_RATIO))
 
 
 def fit_tail(histogram: Mapping[int, int], exposure_s: float) -> Tail:
-    """`histogram`: arrivals by bucket. Without a late arrival the rate is zero everywhere: no data, no tail."""
+    """`histogram`: arrivals by bucket. Without a late arrival the rate is zero everywhere: no data, no
+    tail."""
     if exposure_s <= 0:
         raise ValueError("a tail needs some time of listening")
     late = sorted((bucket, count) for bucket, count in histogram.items() if bucket != ON_TIME and count)
@@ -111,12 +112,14 @@ def fit_pareto(excesses: list[tuple[float, int]]) -> tuple[float, float]:
     spread = mean - 2 * weighted
     shape = 2 - mean / spread if spread > 0 else 0.0
     shape = min(max(shape, 0.0), MAX_SHAPE)
-    # Given the shape, the mean determines the scale; the same as Hosking and Wallis' where nothing was bounded.
+    # Given the shape, the mean determines the scale; the same as Hosking and Wallis' where nothing was
+    # bounded.
     return shape, mean * (1 - shape)
 
 
 def _rank_weights(first: int, last: int, total: int) -> float:
-    """The sum over ranks first+1..last of 1 - (rank - 0.35) / total, in closed form: buckets can hold billions."""
+    """The sum over ranks first+1..last of 1 - (rank - 0.35) / total, in closed form: buckets can hold
+    billions."""
     ranks = (last * (last + 1) - first * (first + 1)) / 2
     return (last - first) * (1 + 0.35 / total) - ranks / total
 
