@@ -126,9 +126,9 @@ def decode_process(plan: Plan) -> Iterator[pa.RecordBatch]:
         gathered.setdefault(kind, []).append(row)
         count += 1
         if count == BATCH_ROWS:
-            yield from _arrow(gathered)
+            yield from arrow_batches(gathered)
             gathered, count = {}, 0
-    yield from _arrow(gathered)
+    yield from arrow_batches(gathered)
 
 
 def _rows(plan: Plan) -> Iterator[tuple[str, Row]]:
@@ -180,7 +180,8 @@ def _version(path: str) -> int:
     return header.version if header is not None else 0
 
 
-def _arrow(gathered: dict[str, list[Row]]) -> Iterator[pa.RecordBatch]:
+def arrow_batches(gathered: dict[str, list[Row]]) -> Iterator[pa.RecordBatch]:
+    """Rows by kind, in the columns of `RECORD_SCHEMA`; those that a kind does not have are null."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
