@@ -13,7 +13,21 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from llft.cli import bench, check, demo, journal, kill, membership, run, simulate, status, switch, tune
+from llft.cli import (
+    bench,
+    campaign,
+    check,
+    demo,
+    figures,
+    journal,
+    kill,
+    membership,
+    run,
+    simulate,
+    status,
+    switch,
+    tune,
+)
 from llft.errors import DivergenceError, MisuseError, PeerError, UnsupportedOperationError
 from llft.version import version
 
@@ -28,7 +42,21 @@ examples:
   llft VERB --help                               all the options
 """
 
-VERBS = (run, status, kill, switch, membership, check, journal, demo, bench, simulate, tune)
+VERBS = (
+    run,
+    status,
+    kill,
+    switch,
+    membership,
+    check,
+    journal,
+    demo,
+    bench,
+    simulate,
+    campaign,
+    figures,
+    tune,
+)
 
 
 class _Terminated(BaseException):

@@ -8,7 +8,8 @@ settled in one view with its backups caught up. If not, that is the violation "p
 from __future__ import annotations
 
 import gc
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -154,21 +155,28 @@ def run_seed(
     core: CoreFactory = make_replica,
     program: ProgramFactory = make_program,
 ) -> SeedResult:
-    """Everything about one seed. The collector of cycles is off meanwhile: what a seed makes is
-    needed to its end, and scanning it again and again costs a fifth of the time."""
+    """Everything about one seed."""
+    with collector_off():
+        with planted_or_not(options.plant):
+            simulation = Simulation(seed, options, core=core, program=program)
+            simulation.run()
+        return judge(seed, simulation)
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """The collector of cycles: what a seed makes is needed to its end, and scanning it again and again costs
+    a fifth of the time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with _planted(options.plant):
-            simulation = Simulation(seed, options, core=core, program=program)
-            simulation.run()
-        return _judge(seed, simulation)
+        yield
     finally:
         if collecting:
             gc.enable()
 
 
-def _planted(name: str | None) -> AbstractContextManager[object]:
+def planted_or_not(name: str | None) -> AbstractContextManager[object]:
     if name is None:
         return nullcontext()
     from llft.simulator.plants import planted
@@ -176,7 +184,7 @@ def _planted(name: str | None) -> AbstractContextManager[object]:
     return planted(name)
 
 
-def _judge(seed: int, simulation: Simulation) -> SeedResult:
+def judge(seed: int, simulation: Simulation) -> SeedResult:
     from llft.simulator.checkers import check_all, losses
     from llft.simulator.checkers.violation import Violation
 

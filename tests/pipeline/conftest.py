@@ -19,5 +19,5 @@ SMALL = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    with spark_session(master="local[2]", memory="1g", settings=SMALL | warehouse) as session:
+    with spark_session(master="local[2,4]", memory="1g", settings=SMALL | warehouse) as session:
         yield session
