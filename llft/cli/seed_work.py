@@ -9,7 +9,7 @@ import shlex
 from typing import Any
 
 from llft.identifiers import BirthId
-from llft.journal.record import Called, RoleChanged
+from llft.journal.record import RoleChanged
 from llft.pipeline.campaign.outcome import Cell, Outcome
 from llft.simulator.checkers import check_named
 from llft.simulator.checkers.survey import PRIMARY, Survey, survey
@@ -32,11 +32,12 @@ def run_seed(seed: int, cell: Cell) -> Outcome:
             simulation = Simulation(seed, options, program=notebook.program)
             notebook.now = lambda: simulation.world.now_ns
             simulation.run()
-        result = judge(seed, simulation)
         evidence = simulation.evidence()
         surveyed = survey(evidence)
+        result = judge(seed, simulation, surveyed)
         front = min(spec.servers[0] for spec in simulation.topology.groups if spec.kind == CLIENT)
         config = simulation.topology.group(front)
+        pruned = any(group.has_pruned for group in surveyed.groups.values())
         acknowledged = _acknowledged(simulation, evidence, notebook)
         return Outcome(
             seed=seed,
@@ -50,11 +51,13 @@ def run_seed(seed: int, cell: Cell) -> Outcome:
             losses=result.losses,
             replicas=config.replicas,
             output_commit=config.config.output_commit_level,
-            pruned=any(group.has_pruned for group in surveyed.groups.values()) or bool(result.losses),
+            pruned=pruned,
             trace_hash=result.trace_hash,
             simulated_ns=result.simulated_ns,
             records=evidence.records,
-            calls=_calls(notebook, pruned=any(group.has_pruned for group in surveyed.groups.values())),
+            # A branch that was pruned took its clients' calls with it: what they saw is a loss, told as
+            # such, and no history of the surviving branch.
+            calls=[] if pruned else notebook.called(),
         )
 
 
@@ -131,9 +134,3 @@ def _failovers_ns(evidence: Evidence) -> list[int]:
             ]
             found += [min(after) - fault.at_ns] if after else []
     return found
-
-
-def _calls(notebook: Notebook, *, pruned: bool) -> list[Called]:
-    """Where a branch was pruned its clients' calls were too: what they saw is a loss, told as such, and no
-    history of the surviving branch."""
-    return [] if pruned else notebook.called()

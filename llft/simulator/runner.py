@@ -28,6 +28,7 @@ from llft.simulator.topology import CLIENT
 from llft.simulator.world import World
 
 if TYPE_CHECKING:
+    from llft.simulator.checkers.survey import Survey
     from llft.simulator.checkers.violation import Violation
 
 __all__ = ["SeedResult", "Simulation", "SimulationOptions", "run_seed"]
@@ -184,26 +185,26 @@ def planted_or_not(name: str | None) -> AbstractContextManager[object]:
     return planted(name)
 
 
-def judge(seed: int, simulation: Simulation) -> SeedResult:
-    from llft.simulator.checkers import check_all, losses
+def judge(seed: int, simulation: Simulation, surveyed: Survey | None = None) -> SeedResult:
+    from llft.simulator.checkers import check_surveyed, count_losses, survey
     from llft.simulator.checkers.violation import Violation
 
-    evidence = simulation.evidence()
+    surveyed = surveyed or survey(simulation.evidence())
     violations = [Violation("crash", text) for text in simulation.cluster.core_failures]
     violations += [Violation("second_ack", text) for text in simulation.cluster.objections[:3]]
-    violations += check_all(evidence)
+    violations += check_surveyed(surveyed)
     if not simulation.quiesced and not any(one.property == "progress" for one in violations):
         violations.append(Violation("progress", simulation.describe_unrest()))
     options = simulation.options
     if options.journal_dir is not None:
-        write_journals(Path(options.journal_dir) / f"seed-{seed}", evidence)
+        write_journals(Path(options.journal_dir) / f"seed-{seed}", surveyed.evidence)
     trace = simulation.world.trace
     return SeedResult(
         seed=seed,
         operations=simulation.operation_count(),
         primary_failures=simulation.primary_failures,
         violations=violations,
-        losses=losses(evidence),
+        losses=count_losses(surveyed),
         trace_hash=trace.hexdigest(),
         trace=trace.lines,
         simulated_ns=simulation.world.now_ns,

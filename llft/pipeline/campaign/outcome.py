@@ -44,7 +44,7 @@ class Outcome:
     replicas: int = 0
     output_commit: int = 0
     pruned: bool = False
-    """A branch was pruned, or a connection reset: what clients saw there is lost, and not wrong."""
+    """Somebody performed operations that the surviving branch does not have."""
     trace_hash: str = ""
     simulated_ns: int = 0
     records: Sequence[Record] = ()

@@ -73,5 +73,5 @@ def write_whole(table: pa.Table, path: Path) -> None:
     from pyarrow import parquet
 
     draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
-    parquet.write_table(table, draft, compression="zstd")
+    parquet.write_table(table, draft, compression="lz4")
     os.replace(draft, path)
