@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 
 from llft.pipeline.audit.checks import findings, judging
-from llft.pipeline.audit.findings import FINDING_SCHEMA
-from llft.pipeline.campaign.outcome import RunSeed
+from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION
+from llft.pipeline.campaign.outcome import OUTCOME_SCHEMA, RunSeed
 from llft.pipeline.campaign.plan import Batch, Campaign, Directory
 from llft.pipeline.campaign.work import DONE_SCHEMA, worker
 from llft.pipeline.schema import QUARANTINE, RECORD_SCHEMA
@@ -141,10 +141,13 @@ def _forget_clean(spark: SparkSession, batches: Sequence[Batch], directory: Dire
     files = [file for batch in batches if (file := directory.journal_file(batch.number)).exists()]
     if not files:
         return
-    outcomes = spark.read.parquet(*(str(directory.outcome_file(batch.number)) for batch in batches))
+    outcomes = spark.read.schema(OUTCOME_SCHEMA).parquet(
+        *(str(directory.outcome_file(batch.number)) for batch in batches)
+    )
     violated = outcomes.filter(F.size("violations") > 0).select("world")
-    found = spark.read.parquet(str(directory.finding_file(number))).filter("severity = 'violation'")
-    worlds = violated.union(found.select("world")).distinct()
+    found = spark.read.schema(FINDING_SCHEMA).parquet(str(directory.finding_file(number)))
+    accused = found.filter(F.col("severity") == VIOLATION).select("world")
+    worlds = violated.union(accused).distinct()
     guilty = outcomes.join(worlds, "world", "leftsemi").select("cell", "seed").collect()
     kept = {(row.cell, row.seed) for row in guilty}
     for batch in batches:

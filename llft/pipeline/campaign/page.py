@@ -17,8 +17,8 @@ def write_page(summary: Summary, directory: Path) -> Path:
 
 def _sections(summary: Summary) -> list[str]:
     told = (
-        f"{summary.seeds} seeds, {summary.operations} operations, {summary.primary_failures} primary "
-        "failures, "
+        f"{summary.seeds} seeds, {summary.operations} operations, "
+        f"{summary.primary_failures} primary failures, "
         f"{summary.simulated_s:.0f} simulated seconds: {summary.violation_count} violations, "
         f"{summary.disagreement_count} disagreements between the audit and the simulator's checkers."
     )
@@ -26,53 +26,47 @@ def _sections(summary: Summary) -> list[str]:
         f"<p>{escape(told)}</p>",
         *_found("Violations", summary.violations),
         *_found("Disagreements", summary.disagreements),
-        "<h2>Fail-over</h2><p>From the crash of a primary to the moment another is one, in simulated "
-        "time.</p>",
-        _failover_chart(summary.kinds),
-        table(
-            [
-                "profile",
-                "replicas",
-                "output commit",
-                "seeds",
-                "fail-overs",
-                "p50 ms",
-                "p90 ms",
-                "p99 ms",
-                "max ms",
-            ],
-            [
-                [
-                    kind.profile,
-                    kind.replicas,
-                    kind.output_commit,
-                    kind.seeds,
-                    kind.failovers,
-                    *kind.failover_ms,
-                ]
-                for kind in summary.kinds
-            ],
-        ),
+        *_failovers(summary.kinds),
+        *_losses(summary.kinds),
+    ]
+
+
+def _failovers(kinds: list[Kind]) -> list[str]:
+    head = [
+        "profile",
+        "replicas",
+        "output commit",
+        "seeds",
+        "fail-overs",
+        "p50 ms",
+        "p90 ms",
+        "p99 ms",
+        "max ms",
+    ]
+    rows = [
+        [kind.profile, kind.replicas, kind.output_commit, kind.seeds, kind.failovers, *kind.failover_ms]
+        for kind in kinds
+    ]
+    return [
+        "<h2>Fail-over</h2>",
+        "<p>From the crash of a primary to the moment another is one, in simulated time.</p>",
+        _failover_chart(kinds),
+        table(head, rows),
+    ]
+
+
+def _losses(kinds: list[Kind]) -> list[str]:
+    head = ["profile", "replicas", "output commit", "acknowledged", "lost", "probability", "bound"]
+    rows = [
+        [one.profile, one.replicas, one.output_commit, one.acknowledged, one.lost, one.loss, one.loss_bound]
+        for one in kinds
+    ]
+    return [
         "<h2>Acknowledged operations that were lost</h2>",
-        "<p>A client has the reply, and the server's surviving branch does not have the operation. The "
-        "bound is "
-        "one-sided, at 95 %; operations of one seed are not independent, so read it as an order of "
+        "<p>A client has the reply, and the server's surviving branch does not have the operation. The bound "
+        "is one-sided, at 95 %; operations of one seed are not independent, so read it as an order of "
         "magnitude.</p>",
-        table(
-            ["profile", "replicas", "output commit", "acknowledged", "lost", "probability", "bound"],
-            [
-                [
-                    kind.profile,
-                    kind.replicas,
-                    kind.output_commit,
-                    kind.acknowledged,
-                    kind.lost,
-                    kind.loss,
-                    kind.loss_bound,
-                ]
-                for kind in summary.kinds
-            ],
-        ),
+        table(head, rows),
     ]
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION
 from llft.pipeline.campaign.outcome import OUTCOME_SCHEMA, WORLD_BITS, Cell
 from llft.pipeline.campaign.plan import Campaign, Directory
+from llft.pipeline.histories.transform import CONDITION as HISTORY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-HISTORY = "history"
-"""The audit's finding about what clients saw; the simulator's checkers have no counterpart to agree with."""
 SHARES = (0.5, 0.9, 0.99, 1.0)
 SHOWN = 200
 CONFIDENCE = 0.95
@@ -102,8 +102,8 @@ def summarise(spark: SparkSession, campaign: Campaign, directory: Directory, rep
 
 def _audited(spark: SparkSession, directory: Directory) -> DataFrame:
     """What the audit holds to be violated."""
-    found = spark.read.parquet(str(directory.path / "findings" / "slice-*.parquet"))
-    return found.filter(F.col("severity") == "violation").select("world", "condition", "explanation")
+    found = spark.read.schema(FINDING_SCHEMA).parquet(str(directory.path / "findings" / "slice-*.parquet"))
+    return found.filter(F.col("severity") == VIOLATION).select("world", "condition", "explanation")
 
 
 def _totals(outcomes: DataFrame) -> dict[str, Any]:
@@ -157,6 +157,7 @@ def _disagreements(outcomes: DataFrame, audited: DataFrame) -> DataFrame:
         F.concat_ws(", ", "in_journals").alias("theirs"),
     )
     ours = (
+        # The checkers have no counterpart of it.
         audited.filter(F.col("condition") != HISTORY)
         .groupBy("world")
         .agg(F.concat_ws(", ", F.sort_array(F.collect_set("condition"))).alias("ours"))
