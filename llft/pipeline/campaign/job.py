@@ -19,9 +19,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from llft.pipeline.audit.checks import findings, judging
 from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION
-from llft.pipeline.campaign.outcome import OUTCOME_SCHEMA, RunSeed
+from llft.pipeline.campaign.columns import DONE_SCHEMA, OUTCOME_SCHEMA
+from llft.pipeline.campaign.outcome import RunSeed
 from llft.pipeline.campaign.plan import Batch, Campaign, Directory
-from llft.pipeline.campaign.work import DONE_SCHEMA, worker
+from llft.pipeline.campaign.work import worker
 from llft.pipeline.schema import QUARANTINE, RECORD_SCHEMA
 
 if TYPE_CHECKING:

@@ -53,20 +53,13 @@ class Outcome:
 
 RunSeed = Callable[[int, Cell], Outcome]
 
-OUTCOME_SCHEMA = (
-    "world long, cell int, seed long, profile string, replicas int, output_commit int, operations long, "
-    "acknowledged long, lost_acknowledged long, primary_failures long, failovers_ns array<long>, "
-    "violations array<struct<property:string,explanation:string>>, in_journals array<string>, losses string, "
-    "pruned boolean, trace_hash string, simulated_ns long, records long, cpu_s double"
-)
-
 
 def world_of(cell: int, seed: int) -> int:
     return cell << WORLD_BITS | seed
 
 
 def row_of(outcome: Outcome, *, cell: int, kind: Cell, cpu_s: float) -> dict[str, Any]:
-    """A row of `OUTCOME_SCHEMA`: everything but the records themselves."""
+    """A row of `columns.OUTCOME_SCHEMA`: everything but the records themselves."""
     return {
         "world": world_of(cell, outcome.seed),
         "cell": cell,

@@ -1,7 +1,7 @@
 """Which seeds, in which batches, and what of it is done: a campaign's directory.
 
     campaign.json              what was asked for; another campaign may not go on here
-    outcomes/batch-N.parquet   a row per seed (`outcome.OUTCOME_SCHEMA`); its being there says that the batch
+    outcomes/batch-N.parquet   a row per seed (`columns.OUTCOME_SCHEMA`); its being there says that the batch
     is done journals/batch-N.parquet   the records of its seeds; there before the outcomes are
     findings/slice-N.parquet   what the audit found in a slice of batches; its being there says that it was
     judged

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION
-from llft.pipeline.campaign.outcome import OUTCOME_SCHEMA, WORLD_BITS, Cell
+from llft.pipeline.campaign.columns import OUTCOME_SCHEMA
+from llft.pipeline.campaign.outcome import WORLD_BITS, Cell
 from llft.pipeline.campaign.plan import Campaign, Directory
 from llft.pipeline.histories.transform import CONDITION as HISTORY
 

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
+from llft.pipeline.campaign.columns import DONE_SCHEMA, OUTCOME_SCHEMA
 from llft.pipeline.campaign.encode import Gathered, gather, table_of
 from llft.pipeline.campaign.isolation import run_alone, run_guarded
-from llft.pipeline.campaign.outcome import OUTCOME_SCHEMA, Cell, RunSeed, row_of, world_of
+from llft.pipeline.campaign.outcome import Cell, RunSeed, row_of, world_of
 from llft.pipeline.campaign.plan import Batch, Directory
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Work = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
-DONE_SCHEMA = "batch int, seeds int, attempt int"
 
 
 def worker(run_seed: RunSeed, cells: Sequence[Cell], todo: Sequence[Batch], directory: Directory) -> Work:
@@ -36,7 +35,7 @@ def worker(run_seed: RunSeed, cells: Sequence[Cell], todo: Sequence[Batch], dire
 
         context = TaskContext.get()
         attempt = context.attemptNumber() if context is not None else 0
-        schema = to_arrow_schema(StructType.fromDDL(DONE_SCHEMA))
+        schema = to_arrow_schema(DONE_SCHEMA)
         for incoming in batches:
             for index in incoming.column(0).to_pylist():
                 batch = todo[index]
@@ -64,7 +63,7 @@ def run_batch(run_seed: RunSeed, cell: Cell, batch: Batch, directory: Directory,
     journals = table_of(gathered)
     if journals is not None:
         write_whole(journals, directory.journal_file(batch.number))
-    schema = to_arrow_schema(StructType.fromDDL(OUTCOME_SCHEMA))
+    schema = to_arrow_schema(OUTCOME_SCHEMA)
     write_whole(pa.Table.from_pylist(rows, schema=schema), directory.outcome_file(batch.number))
 
 
