@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from llft.cli import (
+    audit,
     bench,
     campaign,
     check,
@@ -27,6 +28,7 @@ from llft.cli import (
     status,
     switch,
     tune,
+    watch,
 )
 from llft.errors import DivergenceError, MisuseError, PeerError, UnsupportedOperationError
 from llft.version import version
@@ -56,6 +58,8 @@ VERBS = (
     campaign,
     figures,
     tune,
+    audit,
+    watch,
 )
 
 

@@ -7,6 +7,7 @@ stopped, in another run: it goes through JSON. Rows are gathered kind by kind in
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,20 +18,28 @@ from llft.journal.reader import build_record
 from llft.journal.record import (
     ClockRead,
     Delivered,
+    Diverged,
     Gap,
+    MembershipChanged,
     Operated,
     Record,
     RoleChanged,
     Sent,
     StateApplied,
+    StateTaken,
+    Superseded,
     ViewInstalled,
 )
 
 UNKNOWN = None
+_LONG_NUMBER = re.compile(rb"\d{19}")
 JOINING = "joining"
 MILESTONES = (Operated, ViewInstalled, StateApplied)
 
-Derived = tuple[int, int, int, int | None, int | None, int | None]
+RARE = (RoleChanged, ViewInstalled, MembershipChanged, Superseded, StateTaken, StateApplied, Diverged, Gap)
+"""Kinds of which there are few. An operation is rare too if its number does not follow the one before."""
+
+Derived = tuple[int, int, int, int | None, int | None, int | None, bool]
 
 
 @dataclass(slots=True)
@@ -41,6 +50,8 @@ class ProcessState:
     process: int = 0
     group_id: int | None = None
     wall_offset_ns: int = 0
+    segment: int = -1
+    """The last one that was read of."""
     life: int = 0
     milestones: int = 0
     performed: int | None = 0
@@ -66,6 +77,7 @@ class ProcessState:
     def derive(self, record: Record) -> Derived:
         """The derived columns of the next record (`schema.DERIVED`), and takes note of it."""
         stamp = record.stamp
+        content = content_of(record)
         if self.group_id is None:
             self.group_id = stamp.group_id
             self.process = process_number(self.world, stamp.group_id, stamp.birth_id)
@@ -76,14 +88,16 @@ class ProcessState:
         previous = self._previous(record)
         if type(record) in MILESTONES:
             self.milestones += 1
+        rare = type(record) in RARE
         if type(record) is Operated:
+            rare = performed is None or record.order_seq_num != performed + 1
             self.performed = record.order_seq_num
         elif type(record) is Gap:
             self.forget()
         elif type(record) is StateApplied:
             self.forgotten = True  # the state has the connections' past in it
         wall_ns = stamp.time_ns + self.wall_offset_ns
-        return self.process, self.life, wall_ns, performed, previous, content_of(record)
+        return self.process, self.life, wall_ns, performed, previous, content, rare
 
     def _begin_life(self) -> None:
         self.life += 1
@@ -132,7 +146,19 @@ def parse(payload: bytes) -> Record:
     value = json.loads(payload)
     if type(value) is not list or not value or type(value[0]) is not str:
         raise ValueError("not a list that begins with a name")
-    return build_record(value)
+    record = build_record(value)
+    if _LONG_NUMBER.search(payload):
+        _check_range(record)
+    return record
+
+
+def _check_range(value: Any) -> None:
+    """A column has 64 bits with a sign."""
+    if isinstance(value, tuple):
+        for part in value:
+            _check_range(part)
+    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{value} has more than 64 bits")
 
 
 Row = tuple[Any, ...]

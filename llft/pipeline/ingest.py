@@ -24,6 +24,7 @@ from llft.pipeline.segments import (
     CONFLICT,
     HARMLESS,
     MALFORMED,
+    MISSING,
     PLACE_BITS,
     TORN,
     Bad,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from llft.journal.record import Record
     from llft.pipeline.decode import ProcessState
 
 SUFFIXES = (".llj", ".journal")
@@ -134,28 +136,38 @@ def decode_process(plan: Plan) -> Iterator[pa.RecordBatch]:
 def _rows(plan: Plan) -> Iterator[tuple[str, Row]]:
     state = state_of(plan)
     for segment in plan.segments:
-        version = _version(segment.paths[0])
-        base = segment.number << PLACE_BITS
+        path, base = segment.paths[0], segment.number << PLACE_BITS
+        version = _version(path)
         end = segment.start
+        if segment.number > state.segment + 1:
+            state.forget()
+            missing = Bad(0, 0, f"{MISSING} {state.segment + 1}")
+            yield QUARANTINED, _inner(path, base, version, state, missing)
+        state.segment = segment.number
         for piece in read_segment(segment):
             if isinstance(piece, Tail):
                 end = piece.offset
+                piece = Bad(piece.offset, piece.size, TORN)
                 if not piece.size:
                     continue
-                piece = Bad(piece.offset, piece.size, TORN)
-            elif isinstance(piece, Frame):
-                try:
-                    record = parse(piece.payload)
-                    row = (state.world, segment.paths[0], base + piece.offset, version, *flatten(record))
+            if isinstance(piece, Frame):
+                record = _parsed(piece)
+                if not isinstance(record, Bad):
+                    row = (state.world, path, base + piece.offset, version, *flatten(record))
                     yield type(record).__name__, (*row, *state.derive(record))
                     continue
-                except (ValueError, RecursionError, OverflowError) as error:
-                    reason = f"{MALFORMED}: {error}"
-                    piece = Bad(piece.offset, len(piece.payload), reason, piece.payload[:32])
+                piece = record
             if piece.reason not in HARMLESS and piece.reason != CONFLICT:
                 state.forget()
-            yield QUARANTINED, _inner(segment.paths[0], base + piece.offset, version, state, piece)
-        yield STATE, _state_row(segment.paths[0], base + end, version, state)
+            yield QUARANTINED, _inner(path, base + piece.offset, version, state, piece)
+        yield STATE, _state_row(path, base + end, version, state)
+
+
+def _parsed(frame: Frame) -> Record | Bad:
+    try:
+        return parse(frame.payload)
+    except (ValueError, RecursionError) as error:
+        return Bad(frame.offset, len(frame.payload), f"{MALFORMED}: {error}", frame.payload[:32])
 
 
 def _inner(source: str, place: int, version: int, state: ProcessState, bad: Bad) -> Row:
@@ -171,7 +183,7 @@ def _place(source: str, place: int, version: int, state: ProcessState) -> Row:
 
 
 def _whose(state: ProcessState) -> Row:
-    return (state.process, state.life, None, state.performed, None, None)
+    return (state.process, state.life, None, state.performed, None, None, False)
 
 
 def _version(path: str) -> int:
@@ -192,10 +204,19 @@ def arrow_batches(gathered: dict[str, list[Row]]) -> Iterator[pa.RecordBatch]:
         columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
         columns["kind"] = [kind] * len(rows)
         arrays = [
-            pa.array(columns[one.name], one.type) if one.name in columns else pa.nulls(len(rows), one.type)
+            _array(columns[one.name], one.type) if one.name in columns else pa.nulls(len(rows), one.type)
             for one in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Sequence[Any], of: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, of)
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can say and no column can hold
+        return pa.array([str(one).encode("utf-8", "backslashreplace").decode() for one in values], of)
 
 
 assert set(STAMP_FIELDS) <= set(FIELDS.names)

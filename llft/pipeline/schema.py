@@ -15,6 +15,7 @@ decoded in its order, so that no check has to sort for it:
     previous           its predecessor: of a ClockRead the value of the same clock before, of a Delivered
                        the offset reached, of a Sent the position; 0: none, null: not known
     content            64 bits that stand for what all replicas must have in common at this order number
+    rare               whether the checks of rare records need it; sealed records are sorted by this first
 
 "Not known" follows a gap: what was lost may have been the predecessor.
 """
@@ -59,6 +60,7 @@ DERIVED = StructType(
         StructField("performed", LongType()),
         StructField("previous", LongType()),
         StructField("content", LongType()),
+        StructField("rare", BooleanType()),
     ]
 )
 _SCALARS: dict[Any, DataType] = {int: LongType(), str: StringType(), bool: BooleanType()}

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from llft.journal.frame import FRAME, HEADER, MAGIC, SEGMENT
+from llft.journal.frame import FRAME, HEADER, HEADER_V1, MAGIC
 from llft.journal.record import SCHEMA_VERSION
 from llft.pipeline.decode import ProcessState, parse, process_number
 from llft.pipeline.frames import Damage, Data, Frame, Tail, scan
@@ -29,17 +29,20 @@ HEALED = "corrupt-but-in-a-copy"
 CONFLICT = "conflicting-copy"
 MALFORMED = "malformed"
 TORN = "torn-tail"
+MISSING = "missing-segment"
 
 HARMLESS = (TORN, HEALED)
 """Reasons for which no record is missing: a killed process leaves half a frame, and a copy has the rest."""
 
 
 class Segment(NamedTuple):
-    """One segment of a process: its number, its copies, and from where on it is new."""
+    """One segment of a process: its number, its copies, and from where on and up to where it is to be
+    read."""
 
     number: int
     paths: tuple[str, ...]
     start: int = 0
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +52,17 @@ class Plan:
     segments: tuple[Segment, ...]
     state: str = ""
     world: int = 0
+    process: int | None = None
+    """None: the file shows none."""
 
     def to_json(self) -> str:
-        return json.dumps([self.segments, self.state, self.world])
+        return json.dumps([self.segments, self.state, self.world, self.process])
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        segments, state, world = json.loads(text)
-        known = tuple(Segment(number, tuple(paths), start) for number, paths, start in segments)
-        return cls(known, state, world)
+        segments, state, world, process = json.loads(text)
+        known = tuple(Segment(number, tuple(paths), *piece) for number, paths, *piece in segments)
+        return cls(known, state, world, process)
 
 
 class Header(NamedTuple):
@@ -77,14 +82,14 @@ class Bad(NamedTuple):
 
 def read_header(data: Data) -> Header | None:
     """None if this is not the beginning of a journal."""
-    if len(data) < HEADER.size or data[: len(MAGIC)] != MAGIC:
+    if len(data) < HEADER_V1.size or data[: len(MAGIC)] != MAGIC:
         return None
-    version = HEADER.unpack_from(data)[1]
+    version = HEADER_V1.unpack_from(data)[1]
     if version == 1:
-        return Header(version, 0, HEADER.size)
-    if len(data) < HEADER.size + SEGMENT.size:
+        return Header(version, 0, HEADER_V1.size)
+    if len(data) < HEADER.size:
         return None
-    return Header(version, SEGMENT.unpack_from(data, HEADER.size)[0], HEADER.size + SEGMENT.size)
+    return Header(version, HEADER.unpack_from(data)[2], HEADER.size)
 
 
 def open_data(path: str) -> Data:
@@ -122,9 +127,11 @@ def plan(paths: Iterable[str], world: int = 0) -> list[Plan]:
             processes.setdefault(identity[0], {}).setdefault(identity[1], []).append(path)
     return alone + [
         Plan(
-            tuple(Segment(number, tuple(copies)) for number, copies in sorted(segments.items())), world=world
+            tuple(Segment(number, tuple(copies)) for number, copies in sorted(segments.items())),
+            world=world,
+            process=process,
         )
-        for segments in processes.values()
+        for process, segments in processes.items()
     ]
 
 
@@ -132,7 +139,10 @@ def read_segment(segment: Segment) -> Iterator[Frame | Bad | Tail]:
     """The sound frames of all copies by offset, and what else there is; ends with a Tail unless nothing at
     all can be read."""
     if len(segment.paths) == 1:
-        yield from _read_copy(segment.paths[0], segment.start)
+        for piece in _read_copy(segment.paths[0], segment.start):
+            if segment.end is not None and piece.offset >= segment.end:
+                return
+            yield piece
         return
     frames: dict[int, Frame] = {}
     others: list[Bad | Tail] = []
@@ -165,7 +175,7 @@ def _read_copy(path: str, start: int) -> Iterator[Frame | Bad | Tail]:
     data = open_data(path)
     header = read_header(data)
     if header is None:
-        if MAGIC.startswith(data[: len(MAGIC)]) and len(data) < HEADER.size + SEGMENT.size:
+        if MAGIC.startswith(data[: len(MAGIC)]) and len(data) < HEADER.size:
             yield Tail(0, len(data))  # killed while it wrote the header
         else:
             yield Bad(0, len(data), NOT_A_JOURNAL, data[:32])
