@@ -23,7 +23,8 @@ from llft.pipeline.campaign.columns import DONE_SCHEMA, OUTCOME_SCHEMA
 from llft.pipeline.campaign.outcome import RunSeed
 from llft.pipeline.campaign.plan import Batch, Campaign, Directory
 from llft.pipeline.campaign.work import worker
-from llft.pipeline.schema import QUARANTINE, RECORD_SCHEMA
+from llft.pipeline.ingest import split
+from llft.pipeline.schema import RECORD_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,7 +129,8 @@ def _judge(spark: SparkSession, batches: Sequence[Batch], directory: Directory, 
         found = spark.createDataFrame([], FINDING_SCHEMA)
         _write(found, draft, target)
         return
-    with judging(records, spark.createDataFrame([], QUARANTINE)) as case:
+    nothing = split(spark.createDataFrame([], RECORD_SCHEMA)).quarantined
+    with judging(records, nothing) as case:
         _write(findings(case), draft, target)
 
 
