@@ -20,6 +20,7 @@ from llft.simulator.options import SimulationOptions
 from llft.simulator.runner import Simulation, collector_off, judge, planted_or_not
 from llft.simulator.topology import CLIENT
 
+UNHEARD = "unheard_operations"
 CRASHES = ("CrashPrimary", "CrashPrimaries", "LoseClient")
 
 
@@ -37,7 +38,9 @@ def run_seed(seed: int, cell: Cell) -> Outcome:
         result = judge(seed, simulation, surveyed)
         front = min(spec.servers[0] for spec in simulation.topology.groups if spec.kind == CLIENT)
         config = simulation.topology.group(front)
-        pruned = any(group.has_pruned for group in surveyed.groups.values())
+        # A branch that was pruned took its clients' calls with it: what they saw is a loss, told as such,
+        # and no history of the surviving branch. What nobody heard of, no client saw.
+        pruned = any(category != UNHEARD for category in result.losses)
         acknowledged = _acknowledged(simulation, evidence, notebook)
         return Outcome(
             seed=seed,
@@ -55,9 +58,7 @@ def run_seed(seed: int, cell: Cell) -> Outcome:
             trace_hash=result.trace_hash,
             simulated_ns=result.simulated_ns,
             records=evidence.records,
-            # A branch that was pruned took its clients' calls with it: what they saw is a loss, told as
-            # such, and no history of the surviving branch.
-            calls=[] if pruned else notebook.called(),
+            calls=[] if pruned else notebook.called(acknowledged),
         )
 
 

@@ -8,7 +8,7 @@ depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,21 +60,26 @@ class Notebook:
         elif note.reply != reply:
             note.disputed = True
 
-    def called(self) -> list[Called]:
-        """As records: an operation of a bank takes the next number of the server's one sequence."""
-        return [
-            Called(
-                stamp=Stamp(note.return_ns or note.call_ns, note.server_id, NO_BIRTH, NO_VIEW),
-                client=f"group {note.group_id}",
-                target=f"tickets:{note.server_id}",
-                operation="TAKE",
-                result=str(note.reply.sequence) if note.reply is not None else "",
-                call_ns=note.call_ns,
-                return_ns=note.return_ns,
-                call_order=note.reply.sequence if note.reply is not None else 0,
-            )
-            for note in self.notes.values()
-        ]
+    def called(self, known: Container[int]) -> list[Called]:
+        """As records. `known` are the requests whose reply the client still has: one that a member read and
+        took with it when it died is as good as none."""
+        return [_as_record(note, known=request_id in known) for request_id, note in self.notes.items()]
+
+
+def _as_record(note: Note, *, known: bool) -> Called:
+    """An operation of a bank takes the next number of the server's one sequence."""
+    sequence = note.reply.sequence if note.reply is not None and known else 0
+    return_ns = note.return_ns if sequence else 0
+    return Called(
+        stamp=Stamp(return_ns or note.call_ns, note.server_id, NO_BIRTH, NO_VIEW),
+        client=f"group {note.group_id}",
+        target=f"tickets:{note.server_id}",
+        operation="TAKE",
+        result=str(sequence) if sequence else "",
+        call_ns=note.call_ns,
+        return_ns=return_ns,
+        call_order=sequence,
+    )
 
 
 def _noting(notebook: Notebook) -> type[BankClient]:

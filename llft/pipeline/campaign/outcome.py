@@ -44,7 +44,7 @@ class Outcome:
     replicas: int = 0
     output_commit: int = 0
     pruned: bool = False
-    """Somebody performed operations that the surviving branch does not have."""
+    """Something was lost that a client may have seen."""
     trace_hash: str = ""
     simulated_ns: int = 0
     records: Sequence[Record] = ()
