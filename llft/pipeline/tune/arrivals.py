@@ -1,6 +1,6 @@
 """Heartbeat arrivals of a fleet, counted by Spark: what the fit on the driver needs, and no more.
 
-A stream is one backup that listens to one primary. Its usual interval is its median. Every arrival falls in
+A stream is one backup that listens to one primary. Every arrival falls in
 a bucket by its excess over that, and is counted under its pair of hosts, the load of its second, and its
 half: odd and even blocks of ten seconds, one for the fit and the other held out. Blocks and not single
 arrivals, because neighbours are alike, and a split between neighbours would hold out nothing.
@@ -64,11 +64,16 @@ def heartbeats(records: DataFrame) -> DataFrame:
 
 
 def with_usual_interval(beats: DataFrame) -> DataFrame:
+    """The median. Where arrivals come in bursts, because the listener did not get a processor, the median is
+    that of a burst; then the mean, which bursts do not change."""
     usual = beats.groupBy("process").agg(
-        F.percentile_approx("interval_ns", 0.5, INTERVAL_ACCURACY).alias("median_ns")
+        F.percentile_approx("interval_ns", 0.5, INTERVAL_ACCURACY).alias("median_ns"),
+        F.mean("interval_ns").alias("mean_ns"),
     )
+    is_bursty = 2 * F.col("median_ns") < F.col("mean_ns")
+    typical_ns = F.when(is_bursty, F.col("mean_ns")).otherwise(F.col("median_ns"))
     # In whole milliseconds, as it was configured: so that streams of one configuration are one kind.
-    whole_ms = F.greatest(F.lit(1), F.round(F.col("median_ns") / 1e6))
+    whole_ms = F.greatest(F.lit(1), F.round(typical_ns / 1e6))
     rounded = usual.select("process", (whole_ms * 1_000_000).cast("long").alias("usual_ns"))
     return beats.join(rounded, "process", "inner")
 

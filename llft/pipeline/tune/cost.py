@@ -119,7 +119,8 @@ def cost_of(choice: Choice, streams: Sequence[Stream], replicas: int, assumed: A
     found_backup_s = (choice.backup_timeout_ns * sum(waits) / len(waits) - interval_ns / 2) / 1e9
     faults = assumed.faults_per_year * (found_primary_s + len(waits) * found_backup_s)
     return Cost(
-        total_s=faults + (primary + backup) * assumed.mistake_cost_s,
+        # A year has no more than a year of unavailability, however many mistakes are made at once.
+        total_s=min(YEAR_S, faults + (primary + backup) * assumed.mistake_cost_s),
         detection_s=found_primary_s,
         suspicions_per_year=primary,
         removals_per_year=backup,
