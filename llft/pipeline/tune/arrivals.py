@@ -1,9 +1,9 @@
 """Heartbeat arrivals of a fleet, counted by Spark: what the fit on the driver needs, and no more.
 
-A stream is one backup that listens to one primary. Every arrival falls in
-a bucket by its excess over that, and is counted under its pair of hosts, the load of its second, and its
-half: odd and even blocks of ten seconds, one for the fit and the other held out. Blocks and not single
-arrivals, because neighbours are alike, and a split between neighbours would hold out nothing.
+A stream is one backup that listens to one primary. Every arrival falls in a bucket by its excess over the
+stream's usual interval, and is counted under its pair of hosts, the load of its second, and its half: odd and
+even blocks of ten seconds, one for the fit and the other held out. Blocks and not single arrivals, because
+neighbours are alike, and a split between neighbours would hold out nothing.
 """
 
 from __future__ import annotations
