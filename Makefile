@@ -48,8 +48,10 @@ lint: setup
 	$(BIN)/mypy --strict -p llft
 
 # Live tests have the machine to themselves: replicas that wait for a processor are replicas that are suspected.
+# Tests of the pipeline share one Spark session, so they run in one process.
 test: setup lint
-	$(BIN)/python -m pytest -q -n $(JOBS) --ignore=tests/live
+	$(BIN)/python -m pytest -q -n $(JOBS) --ignore=tests/live --ignore=tests/pipeline
+	$(BIN)/python -m pytest -q tests/pipeline
 	$(BIN)/python -m pytest -q tests/live
 
 bench: setup

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Perform the verb; returns the exit status."""
     try:
         from llft.pipeline.session import spark_session
-        from llft.pipeline.watch.stream import STATE_STORE, alarms_of, watch
+        from llft.pipeline.watch.stream import alarms_of, watch
     except ImportError as error:
         raise MisuseError("spark-missing", MISSING, why=str(error)) from None
     if not arguments.path.is_dir():
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = json.dumps(alarm) if arguments.json else f"ALARM {alarm['condition']}: {alarm['explanation']}"
         print(text, flush=True)
 
-    with spark_session(master=arguments.master, memory=arguments.memory, settings=STATE_STORE) as spark:
+    with spark_session(master=arguments.master, memory=arguments.memory) as spark:
         query = watch(spark, str(arguments.path), store, tell, once=arguments.once)
         try:
             query.awaitTermination()

@@ -16,6 +16,7 @@ from typing import Any
 
 from llft.journal.reader import build_record
 from llft.journal.record import (
+    Called,
     ClockRead,
     Delivered,
     Diverged,
@@ -37,7 +38,9 @@ JOINING = "joining"
 MILESTONES = (Operated, ViewInstalled, StateApplied)
 
 RARE = (RoleChanged, ViewInstalled, MembershipChanged, Superseded, StateTaken, StateApplied, Diverged, Gap)
-"""Kinds of which there are few. An operation is rare too if its number does not follow the one before."""
+"""Kinds of which there are few. Rare is also an operation whose number does not follow the one before, and
+the first record of a life, so that each has one; but not what clients write, who have no life in a
+group."""
 
 Derived = tuple[int, int, int, int | None, int | None, int | None, bool]
 
@@ -50,6 +53,8 @@ class ProcessState:
     process: int = 0
     group_id: int | None = None
     wall_offset_ns: int = 0
+    fresh: bool = True
+    """Nothing was read of this life yet."""
     segment: int = -1
     """The last one that was read of."""
     life: int = 0
@@ -88,9 +93,10 @@ class ProcessState:
         previous = self._previous(record)
         if type(record) in MILESTONES:
             self.milestones += 1
-        rare = type(record) in RARE
+        rare = type(record) in RARE or (self.fresh and type(record) is not Called)
+        self.fresh = False
         if type(record) is Operated:
-            rare = performed is None or record.order_seq_num != performed + 1
+            rare = rare or performed is None or record.order_seq_num != performed + 1
             self.performed = record.order_seq_num
         elif type(record) is Gap:
             self.forget()
@@ -101,6 +107,7 @@ class ProcessState:
 
     def _begin_life(self) -> None:
         self.life += 1
+        self.fresh = True
         self.milestones = 0
         self.performed = 0
         self.clocks, self.delivered, self.sent = {}, {}, {}

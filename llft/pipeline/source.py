@@ -19,10 +19,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from llft.errors import MisuseError
 from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES
 from llft.journal.record import SCHEMA_VERSION
-from llft.pipeline.frames import Tail, scan
+from llft.pipeline.decode import ProcessState, parse
+from llft.pipeline.frames import Data, Frame, Tail, scan
 from llft.pipeline.ingest import decode_process, journal_files
 from llft.pipeline.schema import RECORD_SCHEMA
-from llft.pipeline.segments import Plan, Segment, open_data, plan, read_header
+from llft.pipeline.segments import Header, Plan, Segment, open_data, plan, read_header
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +65,7 @@ class JournalBatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         return [PlanPartition(one.to_json()) for one in plan(journal_files(self.paths))]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, PlanPartition)
         return decode_process(Plan.from_json(partition.text))
 
@@ -82,7 +83,8 @@ class JournalStreamReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return {}
 
-    def latestOffset(self) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
+        """Spark 4.2 gives no arguments, 4.3 does."""
         for path in files_there(self.paths):
             self.ends[path] = whole_frames_end(path, self.ends.get(path, 0))
         return dict(self.ends)
@@ -94,7 +96,7 @@ class JournalStreamReader(DataSourceStreamReader):
             if upto > start.get(path, 0)
         ]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, FilePartition)
         return decode_piece(partition.path, partition.start, partition.end)
 
@@ -130,15 +132,24 @@ def whole_frames_end(path: str, start: int) -> int:
 
 def decode_piece(path: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """The records of a file that begin before `end`."""
-    header = read_header(open_data(path))
+    data = open_data(path)
+    header = read_header(data)
     number = header.segment if header is not None else 0
-    one = Plan((Segment(number, (path,), start, end),), state="" if start == 0 else _stranger(number))
-    return decode_process(one)
+    state = ""
+    if header is not None and start > header.size:
+        state = _state_behind_a_gap(data, header)
+    return decode_process(Plan((Segment(number, (path,), start, end),), state))
 
 
-def _stranger(segment: int) -> str:
-    from llft.pipeline.decode import ProcessState
-
-    state = ProcessState(segment=segment)
+def _state_behind_a_gap(data: Data, header: Header) -> str:
+    """Who writes, and how its clock goes, from the first record; but not what came between."""
+    state = ProcessState(segment=header.segment)
+    for piece in scan(data, header.size):
+        if isinstance(piece, Frame):
+            try:
+                state.derive(parse(piece.payload))
+            except (ValueError, RecursionError):
+                continue
+            break
     state.forget()
     return state.to_json()

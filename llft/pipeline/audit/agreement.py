@@ -94,8 +94,9 @@ def divergences(records: DataFrame, suspected: DataFrame, lives: DataFrame) -> D
         .groupBy(*HISTORY)
         .agg(F.min_by(F.struct("key_connection", "key_number"), F.col("at")).alias("key"))
         .select(*HISTORY, "key.*")
+        .toDF(*(f"its_{name}" for name in keys))
     )
-    versions = rows.join(F.broadcast(first), _null_safe(rows, first, keys), "left_semi")
+    versions = rows.join(F.broadcast(first), _same(keys), "left_semi")
     return (
         versions.groupBy(*keys)
         .agg(_sorted_versions())
@@ -119,10 +120,11 @@ def _rows_of(records: DataFrame, buckets: DataFrame, lives: DataFrame) -> DataFr
     )
 
 
-def _null_safe(left: DataFrame, right: DataFrame, keys: tuple[str, ...]) -> Column:
+def _same(keys: tuple[str, ...]) -> Column:
+    """Of rows and the first that differ; there is no connection where it is not a message."""
     condition = F.lit(True)
     for key in keys:
-        condition = condition & left[key].eqNullSafe(right[key])
+        condition = condition & F.col(key).eqNullSafe(F.col(f"its_{key}"))
     return condition
 
 

@@ -27,7 +27,7 @@ def steps_back(records: DataFrame, lives: DataFrame) -> DataFrame:
     readings = (
         records.filter("kind = 'ClockRead'")
         .join(F.broadcast(whose), ["process", "life"], "inner")
-        .filter("order_seq_num < limit")
+        .filter(F.col("order_seq_num") < F.col("limit"))
     )
     within = readings.filter("value_ns < previous").select(
         *CLOCK, "order_seq_num", "value_ns", "previous", "replica", "view", "wall_ns"
@@ -49,17 +49,21 @@ def _between(readings: DataFrame) -> DataFrame:
         ).alias("first"),
         F.max_by(F.struct("order_seq_num", "value_ns"), F.col("order_seq_num")).alias("last"),
     )
-    begins = ends.select(
-        *CLOCK, F.col("first.order_seq_num").alias("at"), "first", F.lit(None).alias("ended_with")
+    nobody = F.lit(None).cast(ends.schema["first"].dataType)
+    begins = ends.select(*CLOCK, F.col("first.order_seq_num").alias("at"), "first").withColumn(
+        "ended_with", F.lit(None).cast("long")
     )
     finishes = ends.select(
-        *CLOCK, F.col("last.order_seq_num").alias("at"), F.lit(None).alias("first"), "last.value_ns"
-    ).withColumnRenamed("value_ns", "ended_with")
+        *CLOCK,
+        F.col("last.order_seq_num").alias("at"),
+        nobody.alias("first"),
+        F.col("last.value_ns").alias("ended_with"),
+    )
     before = Window.partitionBy(*CLOCK).orderBy("at").rangeBetween(Window.unboundedPreceding, -1)
     return (
         begins.unionByName(finishes)
         .withColumn("previous", F.max("ended_with").over(before))
-        .filter("first IS NOT NULL AND first.value_ns < previous")
+        .filter(F.col("first.value_ns") < F.col("previous"))
         .select(*CLOCK, "first.*", "previous")
     )
 

@@ -47,7 +47,7 @@ class Verdict:
     new_records: int = 0
     report: str = ""
     table: str = ""
-    shown: list[Mapping[str, Any]] = field(default_factory=list)
+    shown: Sequence[Mapping[str, Any]] = field(default_factory=list)
     """The gravest findings."""
 
     def to_json(self) -> str:

@@ -23,13 +23,13 @@ UNHEARD = "unheard_operations"
 
 def lost_operations(records: DataFrame, lives: DataFrame) -> DataFrame:
     """Each operation of a branch once, however many replicas performed it."""
-    cut = lives.filter("last_number >= limit").select(
+    cut = lives.filter(F.col("last_number") >= F.col("limit")).select(
         "process", "life", "epoch", "limit", "replica", "pruned"
     )
     lost = (
         records.filter("kind = 'Operated'")
         .join(F.broadcast(cut), ["process", "life"], "inner")
-        .filter("order_seq_num >= limit")
+        .filter(F.col("order_seq_num") >= F.col("limit"))
     )
     names = ("replica", "entry", "wall_ns", "pruned")
     once = lost.groupBy("world", "group_id", "epoch", "view", "order_seq_num").agg(

@@ -96,11 +96,10 @@ def _measure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     current: tuple[Any, ...] = ()
     meter = Meter()
     for batch in batches:
-        flat = batch.flatten()  # the connection's three numbers, rather than a dictionary for each row
-        keys = [flat.column(index).to_pylist() for index in range(6)]
-        rows = zip(
-            *keys, *(batch.column(name).to_pylist() for name in ("position", "size", "digest")), strict=True
-        )
+        # The connection's three numbers, rather than a dictionary for each row.
+        keys = [*map(batch.column, ("world", "group_id", "epoch")), *batch.column("connection").flatten()]
+        values = [*keys, *map(batch.column, ("position", "size", "digest"))]
+        rows = zip(*(column.to_pylist() for column in values), strict=True)
         measured = []
         for *key, position, size, digest in rows:
             direction = tuple(key)

@@ -31,7 +31,7 @@ def collected_too_early(
     furthest = (
         records.filter("kind = 'Collected'")
         .join(F.broadcast(whose), ["process", "life"], "inner")
-        .filter("coalesce(performed, 0) < limit")
+        .filter(F.coalesce("performed", F.lit(0)) < F.col("limit"))
         .withColumn("sender", F.when(F.col("which") == "sent", F.col("group_id")).otherwise(other_end()))
         .groupBy(*DIRECTION)
         .agg(
@@ -48,7 +48,7 @@ def collected_too_early(
     messages = written.withColumnRenamed("group_id", "sender").drop("epoch", "follows")
     unread = (
         messages.join(furthest, DIRECTION, "inner")
-        .filter("timestamp <= last.up_to_timestamp")
+        .filter(F.col("timestamp") <= F.col("last.up_to_timestamp"))
         .join(reached, DIRECTION, "left")
         .filter(F.col("end_offset") > F.coalesce("read_offset", F.lit(0)))
         .transform(_with_reader, lives)
@@ -70,7 +70,7 @@ def _with_reader(messages: DataFrame, lives: DataFrame) -> DataFrame:
     client, server = F.col("connection.client_group_id"), F.col("connection.server_group_id")
     reading = messages.withColumn("reader", F.when(F.col("sender") == client, server).otherwise(client))
     joined = reading.join(F.broadcast(readers), ["world", "reader"], "inner")
-    return joined.filter("NOT reader_partial AND last.wall_ns < reader_end_ns")
+    return joined.filter(~F.col("reader_partial") & (F.col("last.wall_ns") < F.col("reader_end_ns")))
 
 
 def _as_findings(found: DataFrame) -> DataFrame:

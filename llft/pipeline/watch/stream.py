@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from llft.pipeline.watch.tail import WatchSource
@@ -96,6 +96,8 @@ def watch(
     spark: SparkSession, path: str, store: Path, tell: Tell, *, interval_ms: int = 200, once: bool = False
 ) -> StreamingQuery:
     """Starts to watch. `once`: what is there now, and no more."""
+    for name, value in STATE_STORE.items():
+        spark.conf.set(name, value)
     spark.dataSource.register(WatchSource)
     rows = spark.readStream.format("llft_watch").option("path", path).load()
     alarms = rows.groupBy("group_id").transformWithStateInPandas(

@@ -49,7 +49,7 @@ class WatchSource(JournalSource):
 
 
 class WatchStreamReader(JournalStreamReader):
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 

@@ -156,15 +156,17 @@ class Watcher:
     @classmethod
     def from_bytes(cls, data: bytes) -> Watcher:
         size = 3 * WINDOW * 8
-        arrays = [
+        numbers, contents, owners = (
             np.frombuffer(data, np.int64, 3 * WINDOW, index * size).reshape(3, WINDOW).copy()
             for index in range(3)
-        ]
+        )
         rest = json.loads(data[3 * size :])
         return cls(
-            *arrays,
-            reached=dict(map(tuple, rest["reached"])),
+            numbers,
+            contents,
+            owners,
+            reached=dict(rest["reached"]),
             lagging=set(rest["lagging"]),
-            primaries=dict(map(tuple, rest["primaries"])),
+            primaries=dict(rest["primaries"]),
             diverged=set(rest["diverged"]),
         )
