@@ -189,13 +189,15 @@ def _kinds(outcomes: DataFrame) -> list[Kind]:
     rows = sums.select("*", count.alias("failovers"), F.array(*ranks).alias("ranks")).orderBy(*keys).collect()
     return [
         Kind(
-            *(row[key] for key in keys),
-            row.seeds,
-            row.primary_failures,
-            row.failovers,
-            tuple(rank / 1e6 for rank in row.ranks) if row.failovers else (),
-            row.acknowledged,
-            row.lost,
+            profile=row.profile,
+            replicas=row.replicas,
+            output_commit=row.output_commit,
+            seeds=row.seeds,
+            primary_failures=row.primary_failures,
+            failovers=row.failovers,
+            failover_ms=tuple(rank / 1e6 for rank in row.ranks) if row.failovers else (),
+            acknowledged=row.acknowledged,
+            lost=row.lost,
         )
         for row in rows
     ]
