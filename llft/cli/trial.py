@@ -32,6 +32,7 @@ from typing import Any
 from llft.cli.kill import send_signal
 from llft.cli.survey import Group, Member, all_joined, primary_of, require_primary, survey
 from llft.errors import LlftError, MisuseError, PeerError
+from llft.runtime.settings import group_id_of
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.slot import ending_with
 
@@ -130,6 +131,8 @@ class Trial:
     def _start_load(self) -> None:
         command = [sys.executable, "-m", "llft.cli.load", "--port", str(self._port)]
         command += ["--clients", str(self.options.clients), "--pace-ms", str(self.options.pace_ms)]
+        command += ["--history", str(self.directory.journal / "clients.llj")]
+        command += ["--group-id", str(group_id_of(self.directory.group))]
         self._load = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

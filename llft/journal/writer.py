@@ -9,8 +9,10 @@ Laws:
 3. A file system that refuses (full, read-only, gone) does not stop the replica: records wait in
    the buffer, and those that find no room are counted and dropped. The first record that
    finds room again is preceded by a Gap with the count and the stamp of the first one lost.
-4. What is in the file is a prefix of what was to be written: a short write is continued where it
-   ended, so only the end of the file can be torn.
+4. A file is bounded by `segment_limit`, and one buffer: then the next segment begins, a file of its own
+   that says in its header which one it is. If that cannot be created, the last one grows on.
+5. What is in the files is a prefix of what was to be written: a short write is continued where it
+   ended, so only the end of the last file can be torn.
 
 Not thread-safe: the shell that steps the core owns its journal.
 """
@@ -23,10 +25,11 @@ from typing import Protocol
 
 from llft import originals
 from llft.errors import MisuseError
-from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES, encode_record, file_header
+from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES, encode_record, file_header, segment_path
 from llft.journal.record import Gap, Record, Stamp
 
 BUFFER_LIMIT = 256 * 1024
+SEGMENT_LIMIT = 64 * 1024 * 1024
 MIN_BUFFER_LIMIT = 1024
 """Room for a Gap and an ordinary record."""
 
@@ -62,7 +65,12 @@ class JournalWriter:
     """A journal open for writing. `close` it, or use it as a context manager."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, buffer_limit: int = BUFFER_LIMIT, sink: Sink = DIRECT
+        self,
+        path: str | os.PathLike[str],
+        *,
+        buffer_limit: int = BUFFER_LIMIT,
+        segment_limit: int = SEGMENT_LIMIT,
+        sink: Sink = DIRECT,
     ) -> None:
         if buffer_limit < MIN_BUFFER_LIMIT:
             raise MisuseError(
@@ -70,15 +78,18 @@ class JournalWriter:
             )
         self.path = os.fspath(path)
         self.last_error: OSError | None = None
+        self.segment = 0
         self._buffer_limit = buffer_limit
         self._sink = sink
+        self._segment_limit = segment_limit
+        self._segment_bytes = 0
         self._buffer = bytearray()
         self._written_count = 0
         self._dropped_count = 0
         self._lost_count = 0
         self._lost_stamp: Stamp | None = None
         self._fd = _create(self.path)
-        self._buffer += file_header()
+        self._take(file_header())
         self.flush()
 
     def write(self, record: Record) -> None:
@@ -87,7 +98,9 @@ class JournalWriter:
         if len(frame) > FRAME.size + MAX_PAYLOAD_BYTES or not self._has_room(len(frame)):
             self._drop(record)
             return
-        self._buffer += frame
+        if self._segment_bytes + len(frame) > self._segment_limit:
+            self._begin_segment()
+        self._take(frame)
         self._written_count += 1
 
     def flush(self) -> bool:
@@ -148,6 +161,25 @@ class JournalWriter:
     ) -> None:
         self.close()
 
+    def _take(self, data: bytes) -> None:
+        self._buffer += data
+        self._segment_bytes += len(data)
+
+    def _begin_segment(self) -> None:
+        """Nothing of the old segment may wait in the buffer: it would get into the new one."""
+        if not self.settle():
+            return
+        try:
+            fd = _create(segment_path(self.path, self.segment + 1))
+        except (OSError, MisuseError) as error:
+            self.last_error = error if isinstance(error, OSError) else OSError(str(error))
+            self._segment_bytes = 0  # try again after as many bytes, not with each record
+            return
+        originals.close(self._fd)
+        self._fd, self._segment_bytes = fd, 0
+        self.segment += 1
+        self._take(file_header(self.segment))
+
     def _has_room(self, frame_bytes: int) -> bool:
         """Make room for a frame and for the Gap that must precede it; False if that cannot be."""
         if self._fd < 0:
@@ -172,7 +204,7 @@ class JournalWriter:
 
     def _append_gap(self) -> None:
         assert self._lost_stamp is not None
-        self._buffer += encode_record(Gap(self._lost_stamp, self._lost_count))
+        self._take(encode_record(Gap(self._lost_stamp, self._lost_count)))
         self._lost_stamp, self._lost_count = None, 0
 
 

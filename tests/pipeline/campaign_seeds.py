@@ -1,0 +1,52 @@
+"""Seeds for tests of campaigns, in a module of their own: executors import what they run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from llft.pipeline.campaign.outcome import Cell, Outcome
+
+
+def orderly(seed: int, cell: Cell) -> Outcome:
+    """Without records: these tests are about workers, and the audit takes its time."""
+    _mark(cell, seed)
+    return Outcome(seed, operations=3, acknowledged=10, replicas=2, trace_hash=f"t{seed}")
+
+
+def one_raises(seed: int, cell: Cell) -> Outcome:
+    if seed == 3:
+        raise ValueError("seed 3 is broken")
+    return orderly(seed, cell)
+
+
+def one_kills_its_process(seed: int, cell: Cell) -> Outcome:
+    if seed == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return orderly(seed, cell)
+
+
+def worker_dies_once(seed: int, cell: Cell) -> Outcome:
+    """As if somebody had killed the worker at seed 3, once."""
+    mark = scene(cell) / "died"
+    if seed == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return orderly(seed, cell)
+
+
+def one_computes_for_ever(seed: int, cell: Cell) -> Outcome:
+    while True:
+        pass
+
+
+def scene(cell: Cell) -> Path:
+    """The profile names a directory here, where seeds leave their marks."""
+    return Path(cell.profile)
+
+
+def _mark(cell: Cell, seed: int) -> None:
+    """One more line for each time the seed was run."""
+    with open(scene(cell) / "runs", "a", encoding="ascii") as file:
+        file.write(f"{seed}\n")
