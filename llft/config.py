@@ -20,6 +20,15 @@ class PartitionPolicy(Enum):
     MAJORITY = "majority"
 
 
+class Checkpoints(Enum):
+    """Where the state of a program comes from (docs/CHECKPOINTS.md)."""
+
+    AUTO = "auto"
+    IMAGE = "image"
+    HOOKS = "hooks"
+    NONE = "none"
+
+
 class ThreadMode(Enum):
     """D-16: the token, or the paper's Consistent Multi-Threading Service."""
 

@@ -91,6 +91,9 @@ def _print_report(obstacles: list[str], trial: dict[str, Any], stream: Any) -> N
     where = ", ".join(f"{host}:{port}" for host, port in trial["listening"])
     ran = "it ran to its end" if trial["exit_status"] == 0 else f"it ran for {trial['seconds']} s"
     print(f"it can be replicated: {ran}{f', listening on {where}' if where else ''}", file=stream)
+    source, why = trial["checkpoints"]["source"], trial["checkpoints"]["why"]
+    kept = f"none, the log is kept from birth: {why}" if why else f"by {source}"
+    print(f"checkpoints: {kept}", file=stream)
 
 
 def try_program(program: Program, seconds: float, threads: ThreadMode = ThreadMode.TOKEN) -> dict[str, Any]:
@@ -134,12 +137,26 @@ def _observe(slot: Slot, seconds: float) -> dict[str, Any]:
 
     started_s = time.monotonic()
     listening: list[Any] = []
+    checkpoints: dict[str, Any] = {}
     status: int | None = None
     while time.monotonic() - started_s < seconds and status is None:
         time.sleep(POLL_INTERVAL_S)
         # It may not answer yet, or any more.
         with contextlib.suppress(PeerError):
-            listening = ask(slot.socket, {"do": "status"}, timeout_s=1.0)["listening"] or listening
+            answer = ask(slot.socket, {"do": "status"}, timeout_s=1.0)
+            listening, checkpoints = answer["listening"] or listening, answer["checkpoints"]
         status = slot.reap()
     lived_s = round(time.monotonic() - started_s, 1)
-    return {"exit_status": status, "seconds": lived_s, "listening": listening}
+    return {
+        "exit_status": status,
+        "seconds": lived_s,
+        "listening": listening,
+        "checkpoints": checkpoints_of(checkpoints),
+    }
+
+
+def checkpoints_of(found: dict[str, Any]) -> dict[str, str]:
+    """Which source of state the program can use (docs/CHECKPOINTS.md), and if none, why."""
+    source = str(found.get("source", "none"))
+    why = str(found.get("why") or found.get("why_not") or "")
+    return {"source": "none" if why else source, "why": why}

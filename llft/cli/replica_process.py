@@ -8,8 +8,6 @@ see, and only then the program runs, as `__main__`, when the group lets it.
 
 from __future__ import annotations
 
-import llft.originals  # isort: skip  (before everything else)
-
 import _signal as signal  # type: ignore[import-not-found]
 import builtins
 import json
@@ -17,23 +15,28 @@ import os
 import sys
 import traceback
 import types
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from llft.config import Checkpoints
 from llft.errors import LlftError
+from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
+from llft.runtime.native.image import ImageError, randomised, stop_randomising
 from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
+from llft.runtime.restoring import IMAGE_TO_BE
+from llft.runtime.state.orders import Orders, become
+from llft.runtime.state.scratch import SCRATCH, read_task
+from llft.runtime.state.scratch_life import ScratchLife
+from llft.runtime.state.source import IMAGE, Interposed
+
+if TYPE_CHECKING:
+    from llft.interpose.port import Port
 
 BAD_SPECIFICATION_STATUS = 78
 PR_SET_PDEATHSIG = 1
 
 
-ENVIRONMENT = dict(os.environ)
-"""As the supervisor made it: for the next life of this replica. The program sees nothing that differs from
-replica to replica, and what it changes ends with its life."""
-
-DIRECTORY = os.getcwd()
-UMASK = os.umask(0o077)
-os.umask(UMASK)
-"""The kernel keeps these beyond a life: a program run again would begin where the last one had gone."""
+BIRTHPLACE = born_here()
 
 
 def main() -> None:
@@ -43,26 +46,67 @@ def main() -> None:
         sys.stderr.write("llft: this process is started by `llft run`, which tells it what to be\n")
         sys.exit(BAD_SPECIFICATION_STATUS)
     _end_with_parent()
+    fix_addresses(specification)
     if FORMER in os.environ:
         specification["former"] = json.loads(os.environ.pop(FORMER))
     try:
-        process = ReplicaProcess(specification, start_anew)
-    except (LlftError, OSError) as error:
+        if IMAGE_TO_BE in os.environ:
+            become_replica(specification, os.environ.pop(IMAGE_TO_BE))
+        if SCRATCH in os.environ:
+            try_state(specification, os.environ.pop(SCRATCH))
+            return
+        process = ReplicaProcess(specification, BIRTHPLACE)
+    except (LlftError, OSError, ImageError) as error:
         sys.stderr.write(f"llft: {error}\n")
         sys.exit(BAD_SPECIFICATION_STATUS)
     signal.signal(signal.SIGTERM, lambda number, frame: process.leave())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     program = Program(specification["program"], temporary=specification["temporary"])
     process.start()
-    process.driver.run_main(lambda: process.ended(program.run(process)))
+    process.driver.run_main(lambda: process.ended(program.run(process, process.checkpoints.program_begins)))
 
 
-def start_anew(environment: dict[str, str]) -> NoReturn:
-    """Exec keeps the process id and the parent; everything else of this life ends here."""
-    command = [sys.executable, *sys.orig_argv[1:]]
-    llft.originals.chdir(DIRECTORY)
-    llft.originals.umask(UMASK)
-    llft.originals.execve(sys.executable, command, {**ENVIRONMENT, **environment})
+def fix_addresses(specification: dict[str, Any]) -> None:
+    """For images (D-63): the same interpreter once more, at addresses that are not random. Where that is not
+    allowed, the replica's log says that it has no checkpoints."""
+    group = specification["settings"].get("groups", {}).get(specification["group"], {})
+    wanted = group.get("checkpoints") == Checkpoints.IMAGE.value
+    if wanted and not os.environ.pop(FIXED, None) and randomised() and stop_randomising():
+        once = {name: os.environ[name] for name in OF_ONE_LIFE if name in os.environ}
+        BIRTHPLACE.start_anew({**once, FIXED: "1"})
+
+
+def try_state(specification: dict[str, Any], task_path: str) -> None:
+    """This is a scratch process: the program is restored from a state, and followed for a while. By an image
+    it goes on in `runtime.arising`."""
+    task = read_task(task_path)
+    if task.source == IMAGE:
+        become(orders_for(specification, task.state, [], task_path, task.temporary))
+    life = ScratchLife(specification, task)
+    program = Program(specification["program"], temporary=task.temporary)
+    life.begin()
+    life.driver.run_main(lambda: life.ended(program.run(life, life.program_begins)))
+
+
+def become_replica(specification: dict[str, Any], wanted: str) -> NoReturn:
+    """The group's program, as an image; it goes on in `runtime.arising`."""
+    path, *base = json.loads(wanted)
+    become(orders_for(specification, path, base, "", specification["temporary"]))
+
+
+def orders_for(
+    specification: dict[str, Any], path: str, base: list[Any], task: str, temporary: str
+) -> Orders:
+    return Orders(
+        specification,
+        BIRTHPLACE.environment,
+        BIRTHPLACE.directory,
+        BIRTHPLACE.umask,
+        temporary,
+        path,
+        base,
+        task,
+    )
 
 
 def _end_with_parent() -> None:
@@ -82,13 +126,15 @@ class Program:
         self.words = words
         self._temporary = temporary
 
-    def run(self, process: ReplicaProcess) -> int:
+    def run(self, port: Port, begins: Callable[[Interposed], None] = lambda interposed: None) -> int:
         """To its end; returns its exit status."""
+        from llft.interpose import marks
         from llft.interpose.files import own_temporary_directory
         from llft.interpose.install import install
 
         own_temporary_directory(self._temporary)
-        install(process)
+        install(port)
+        begins(marks)
         _look_for_packages()
         try:
             self._execute()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llft.cli.arguments import add_command, positive
-from llft.config import ThreadMode
+from llft.config import Checkpoints, ThreadMode
 from llft.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -58,6 +58,12 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         choices=[mode.value for mode in ThreadMode],
         help="token: one thread at a time, for every program (default); ordered: side by side, for a program "
         "that computes in C code and keeps all its threads share under locks. Alike on all hosts",
+    )
+    parser.add_argument(
+        "--checkpoints",
+        choices=[choice.value for choice in Checkpoints],
+        help="where the state of the program comes from, for joining and for dropping old log: its hooks, an "
+        "image of its process, or none; auto, the default: hooks if it has them",
     )
     parser.add_argument(
         "--metrics", type=positive, metavar="PORT", help="serve Prometheus metrics on this local port"
@@ -128,6 +134,8 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
     settings = read_settings(arguments.config)
     if arguments.threads:
         settings = settings.with_threads(directory.group, ThreadMode(arguments.threads))
+    if arguments.checkpoints:
+        settings = settings.with_checkpoints(directory.group, Checkpoints(arguments.checkpoints))
     local = settings.transport.interface.startswith("127.")
     if arguments.join and local:
         raise MisuseError("join-on-loopback", "name the interface in llft.toml (--config)")

@@ -26,6 +26,7 @@ from llft.interpose.monitor import inside
 
 FIRST = 1000
 _PLACEHOLDERS_FROM = 900
+_NativeSocket = _socket.socket
 _native_fcntl = fcntl.fcntl
 _native_close = posix.close
 _native_pipe = posix.pipe
@@ -128,10 +129,22 @@ class Table:
                 "open_files_limit", f"allow {FIRST + 1000} open files", limit=hard
             )
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        self._socket_placeholder = _high(_socket.socket().detach())
+        self._socket_placeholder = _high(_NativeSocket().detach())
         reading, writing = _native_pipe()
         self._pipe_placeholder = _high(reading)
         _native_close(writing)
+
+    def remake(self) -> None:
+        """In a process restored from an image: the same numbers, with new placeholders under them."""
+        sockets, pipes = self._socket_placeholder, self._pipe_placeholder
+        self.prepare()
+        if (self._socket_placeholder, self._pipe_placeholder) != (sockets, pipes):
+            raise InvariantError("descriptor_taken", number=sockets, got=self._socket_placeholder)
+        for number, description in self.descriptions.items():
+            placeholder = sockets if description.is_socket else pipes
+            got = _native_fcntl(placeholder, fcntl.F_DUPFD_CLOEXEC, number)
+            if got != number:
+                raise InvariantError("descriptor_taken", number=number, got=got)
 
     def add(self, description: Description) -> int:
         with inside:

@@ -48,6 +48,22 @@ def _next_of_thread() -> int:
     return hash((thread, number))
 
 
+def counted() -> int:
+    """The number that the next object will get."""
+    details: Any = _numbers.__reduce__()
+    number: int = details[1][0]
+    return number
+
+
+def count_from(number: int) -> None:
+    """Numbers from this one on have not been given: whoever has one gets another when it is hashed next."""
+    global _numbers
+    if counted() > number:
+        for key in [key for key, (given, _) in _hashes.items() if given >= number]:
+            del _hashes[key]
+    _numbers = itertools.count(number)
+
+
 def thread_ended(thread: int) -> None:
     _numbers_by_thread.pop(thread, None)
 

@@ -40,6 +40,7 @@ from llft.interpose import (
     table,
     threads,
     ticking,
+    writings,
 )
 from llft.interpose.clocks import replace_in_type
 from llft.interpose.descriptors import table as descriptors
@@ -101,6 +102,7 @@ def install(port: Port) -> None:
     clocks.replace_datetime()
     identity.remember()
     collecting.begin()
+    writings.begin()
     refusals.install(
         {
             "_ssl": _refuse_tls,

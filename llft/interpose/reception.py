@@ -75,6 +75,10 @@ class Reception:
             )
         return None
 
+    def is_empty(self) -> bool:
+        """Nobody has come whom the program has not accepted."""
+        return not self._hall and not any(listener.arrivals for listener in self.listeners.values())
+
     def ask(self, asked: Asked) -> None:
         if len(self._hall) < HALL_MAX:
             asked.reading[DOOR] = None

@@ -88,6 +88,10 @@ def _drop_locals(kept: frozenset[Any]) -> None:
         entries.pop(key, None)
 
 
+def running_count() -> int:
+    return _running_count
+
+
 def get_ident() -> int:
     return passage.current() or originals.get_ident()
 

@@ -20,6 +20,7 @@ Not thread-safe: the shell that steps the core owns its journal.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
@@ -71,7 +72,9 @@ class JournalWriter:
         buffer_limit: int = BUFFER_LIMIT,
         segment_limit: int = SEGMENT_LIMIT,
         sink: Sink = DIRECT,
+        place_fd: Callable[[int], int] = lambda fd: fd,
     ) -> None:
+        """`place_fd` may move a file's descriptor out of the way of others."""
         if buffer_limit < MIN_BUFFER_LIMIT:
             raise MisuseError(
                 "buffer-limit-too-small", f"give at least {MIN_BUFFER_LIMIT}", found=buffer_limit
@@ -88,7 +91,8 @@ class JournalWriter:
         self._dropped_count = 0
         self._lost_count = 0
         self._lost_stamp: Stamp | None = None
-        self._fd = _create(self.path)
+        self._place_fd = place_fd
+        self._fd = place_fd(_create(self.path))
         self._take(file_header())
         self.flush()
 
@@ -170,7 +174,7 @@ class JournalWriter:
         if not self.settle():
             return
         try:
-            fd = _create(segment_path(self.path, self.segment + 1))
+            fd = self._place_fd(_create(segment_path(self.path, self.segment + 1)))
         except (OSError, MisuseError) as error:
             self.last_error = error if isinstance(error, OSError) else OSError(str(error))
             self._segment_bytes = 0  # try again after as many bytes, not with each record

@@ -20,55 +20,29 @@ from __future__ import annotations
 from _thread import LockType
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from llft import originals
-from llft.core.determinizer.operations import Result
+from llft.core.determinizer.operations import Operation, Result
 from llft.errors import InvariantError
 from llft.identifiers import ThreadId
-from llft.runtime.birth_log import CALLED, START, BirthLog, Event, check_brief, check_kind, events
+from llft.runtime.application_thread import ApplicationThread
+from llft.runtime.birth_log import (
+    CALLED,
+    RESTORED,
+    START,
+    BirthLog,
+    Event,
+    brief,
+    check_brief,
+    check_kind,
+    events,
+)
+from llft.runtime.state.restart import Restart
+from llft.runtime.state.witness import Witness, detail
 
 ENDED = 255
 """The kind of the last "call" of a thread: it returned from its function."""
-
-
-class ApplicationThread:
-    __slots__ = (
-        "function",
-        "gate",
-        "given",
-        "ident",
-        "kind",
-        "number",
-        "out_since_ns",
-        "result",
-        "spawned_count",
-        "told_ns",
-        "waits",
-    )
-
-    def __init__(self, number: ThreadId, function: Callable[[], None] | None) -> None:
-        self.number = number
-        self.function = function
-        self.gate = originals.allocate_lock()
-        self.gate.acquire()
-        self.given = False
-        self.result: Result = None
-        self.kind = 0
-        self.ident = 0
-        self.spawned_count = 0
-        self.out_since_ns = 0
-        self.told_ns = 0
-        """Since when it was out when people were told that it is out for long."""
-        self.waits = False
-        """Its last call was made, and its result comes through the gate."""
-
-    def wait(self) -> None:
-        """Until another thread gives a result. Not for one that was given by the waiting thread itself."""
-        self.gate.acquire()
-
-    def take(self) -> Result:
-        self.given = False
-        return self.result
 
 
 class Application:
@@ -104,7 +78,12 @@ class Application:
         """Of the calls that are to be made again."""
         self._out_at_checkpoint: frozenset[ThreadId] = frozenset()
         self._backlog: deque[Callable[[], None]] = deque()
+        self.witness: Witness | None = None
+        """While a captured state is to be verified (`state.keeper`)."""
+        self.past_over: Callable[[], None] = lambda: None
+        """Called once when a replayed past has ended, before anything else happens."""
         self._past_length = 0
+        self._restore: Callable[[], None] = lambda: None
 
     @property
     def replaying(self) -> bool:
@@ -122,7 +101,17 @@ class Application:
         self.spawned[key] = function
         return key
 
+    def is_quiescent(self) -> bool:
+        """Every thread of the program has called, and none has its result."""
+        return self.out_count == 0 and not self.replaying and self.log.length > 0
+
     # -- calls ---------------------------------------------------------------------------------
+
+    def about(self, operation: Operation) -> int:
+        """What `called` is to be told of it, if anything."""
+        if self.ordered:
+            return brief(operation)
+        return 0 if self.witness is None else detail(operation)
 
     def called(self, thread: ApplicationThread, kind: int, about: int = 0) -> bool:
         """A thread is back with a call (`about`: its `birth_log.brief`), or at its end. True: it is the
@@ -130,6 +119,8 @@ class Application:
         thread.kind = kind
         thread.out_since_ns = 0
         self.out_count -= 1
+        if self.witness is not None:
+            self.witness.called(thread.number, kind, about)
         if kind == ENDED:
             del self.threads[thread.number]
         if self._past is not None and self._absorbs(thread, about):
@@ -210,16 +201,34 @@ class Application:
 
     # -- the past ------------------------------------------------------------------------------
 
+    def begin_again(self, position: int, digest: int) -> None:
+        """In a process restored from an image that was taken at this position: every thread waits, and what
+        follows in the log is to come."""
+        self.log = BirthLog(start=position, digest=digest)
+        self.out_for_core = {}
+        self.pump = self.witness = None
+
     def begin_restoring(self) -> None:
         """A checkpoint is on its way: from now on the core's results wait."""
         self._past = iter(())
 
     def begin_replay(
-        self, data: bytes, out_at_checkpoint: list[ThreadId], again: Sequence[ThreadId] = ()
+        self,
+        data: bytes,
+        out_at_checkpoint: list[ThreadId],
+        again: Sequence[ThreadId] = (),
+        restart: Restart | None = None,
     ) -> None:
         """`again`: threads whose last call the core had put off; they make it once more, to the core.
-        What the core gave while the log was on its way is not of the past: it follows it in the log."""
-        self.log = BirthLog(data + self.log.piece(0, self.log.length))
+        What the core gave while the log was on its way is not of the past: it follows it in the log.
+        `data` goes on where this program is: at birth, or at the position of its image, or of its restart."""
+        log = self.log
+        if restart is None:
+            self.log = log.resumed(data)
+        else:
+            self.log = BirthLog(
+                data + log.kept(), start=restart.position, digest=restart.digest, head=restart.head
+            )
         self._past_length = len(data)
         out_at_checkpoint = [*out_at_checkpoint, *again]
         self._out_at_checkpoint = frozenset(out_at_checkpoint)
@@ -231,6 +240,9 @@ class Application:
             self._absorbable.subtract(again)
             self._again = frozenset(again)
         self._past = events(data)
+        if restart is not None:
+            self._restore = restart.restore
+            self._past = chain(events(restart.head), (Event(RESTORED, 0, 0, None),), self._past)
         self._next_event = next(self._past, None)
         self._advance()
 
@@ -241,6 +253,9 @@ class Application:
             if event.what == CALLED and not self._past_call(event.thread):
                 return
             self._next_event = next(self._past, None)
+            if event.what == RESTORED:
+                self._restore()
+                continue
             if event.what == START:
                 self._begin(event.thread, event.key)
             elif event.what != CALLED:
@@ -263,6 +278,7 @@ class Application:
     def _end_past(self) -> None:
         """What the core said meanwhile is given now, in order."""
         self._past = None
+        self.past_over()
         while self._backlog:
             self._backlog.popleft()()
 

@@ -31,7 +31,7 @@ from llft.errors import DivergenceError, PeerError
 from llft.identifiers import ThreadId
 from llft.wire.varint import get_uvarint, put_uvarint, unzigzag, zigzag
 
-START, CALLED, NONE, TRUE, FALSE, INT, BYTES, TUPLE, FAILURE = range(9)
+START, CALLED, NONE, TRUE, FALSE, INT, BYTES, TUPLE, FAILURE, RESTORED = range(10)
 
 OPERATION_KINDS: dict[type, int] = {
     kind: number
@@ -41,7 +41,8 @@ _KIND_NAMES = {number: kind.__name__ for kind, number in OPERATION_KINDS.items()
 
 
 class Event(NamedTuple):
-    """`what` is START, CALLED, or COMPLETED."""
+    """`what` is START, CALLED, or COMPLETED; RESTORED is in no log: between a head and what follows a state
+    (`application.Restart`)."""
 
     what: int
     thread: ThreadId
@@ -57,15 +58,27 @@ COMPLETED = NONE
 
 
 class BirthLog:
-    """Append-only. `length` and `digest` name a prefix; `piece` gives its bytes to whoever joins."""
+    """Append-only at its end; what a checkpoint has made superfluous is dropped at its beginning.
 
-    def __init__(self, data: bytes = b"") -> None:
+    Positions count from birth, whatever was dropped. `length` and `digest` name the whole of it, from birth;
+    `piece` gives bytes to whoever joins. `head` is kept beyond a drop: a program restored by hooks is
+    replayed over it first (docs/CHECKPOINTS.md)."""
+
+    def __init__(self, data: bytes = b"", *, start: int = 0, digest: int = 0, head: bytes = b"") -> None:
+        """`digest` is that of all that came before `start`."""
         self._data = bytearray(data)
-        self.digest = crc32(data)
+        self.start = start
+        self.head = head
+        self.digest_before = digest
+        self.digest = crc32(data, digest)
 
     @property
     def length(self) -> int:
-        return len(self._data)
+        return self.start + len(self._data)
+
+    @property
+    def kept_bytes(self) -> int:
+        return len(self.head) + len(self._data)
 
     def started(self, thread: ThreadId, key: str) -> None:
         """`key` says which of the spawned functions it runs."""
@@ -79,15 +92,16 @@ class BirthLog:
         self._append(thread, encode_result(kind, result))
 
     def completed_unseen(self, thread: ThreadId, result: Result) -> int:
-        """The program has not made the call again yet; `name` says later what it was."""
+        """The program has not made the call again yet; `name` says later what it was. Returns its place among
+        the kept bytes."""
         event = encode_result(UNKNOWN_KIND, result)
         self._append(thread, event)
-        return self.length - len(event) + 1
+        return len(self._data) - len(event) + 1
 
     def name(self, place: int, kind: int) -> None:
         """All members must have the same bytes: what was unknown is known now. Rare, so it may cost."""
         self._data[place] = kind
-        self.digest = crc32(self._data)
+        self.digest = crc32(self._data, self.digest_before)
 
     def _append(self, thread: ThreadId, event: bytes) -> None:
         if thread < 128:
@@ -100,7 +114,32 @@ class BirthLog:
         self._data += piece
 
     def piece(self, start: int, end: int) -> bytes:
-        return bytes(self._data[start:end])
+        """Bytes from `start` to `end`, both kept (`has`)."""
+        if end <= len(self.head) and start < self.start:
+            return self.head[start:end]
+        return bytes(self._data[start - self.start : end - self.start])
+
+    def has(self, start: int, end: int) -> bool:
+        kept = self.start <= start <= end <= self.length
+        return kept or (bool(self.head) and 0 <= start <= end <= len(self.head))
+
+    def kept(self) -> bytes:
+        return bytes(self._data)
+
+    def resumed(self, data: bytes) -> BirthLog:
+        """The same log with `data` before what it has."""
+        return BirthLog(data + self._data, start=self.start, digest=self.digest_before, head=self.head)
+
+    def drop_before(self, position: int, digest: int, *, head_bytes: int = 0) -> None:
+        """Forget what came before a position, but for the first `head_bytes` of all. `digest` was that of
+        the log when it ended there."""
+        assert self.start <= position <= self.length
+        assert self.start == 0 or head_bytes <= len(self.head)
+        if self.start == 0:
+            self.head = bytes(self._data[:head_bytes])
+        del self._data[: position - self.start]
+        self.start = position
+        self.digest_before = digest
 
 
 def encode_result(kind: int, result: Result) -> bytes:

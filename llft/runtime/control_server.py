@@ -78,6 +78,12 @@ class ControlServer:
         self._listener.close()
         _unlink(self.path)
 
+    def abandon(self) -> None:
+        """In a process restored from an image: the sockets are another process's, and so is the path."""
+        for client in self._clients.values():
+            client.socket.detach()
+        self._listener.detach()
+
     def _is_deaf(self) -> bool:
         return self._deaf_until_ns > 0 and originals.monotonic_ns() < self._deaf_until_ns
 

@@ -23,7 +23,8 @@ from __future__ import annotations
 import traceback
 from _thread import LockType
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from llft import originals
@@ -31,14 +32,14 @@ from llft.config import ThreadMode
 from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result, Spawn
 from llft.core.replica import Replica
-from llft.errors import PeerError
 from llft.instant import MS
 from llft.runtime import own_log, stack_room
-from llft.runtime.application import ENDED, Application, ApplicationThread
-from llft.runtime.birth_log import OPERATION_KINDS, brief
-from llft.runtime.checkpoint import Checkpoint, pack, unpack
+from llft.runtime.application import ENDED, Application
+from llft.runtime.application_thread import ApplicationThread
+from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
+from llft.runtime.state import exchange
 from llft.runtime.surroundings import Network, World
 
 POLL_AT_MOST_NS = 1000 * MS
@@ -62,6 +63,8 @@ class Driver:
         self.wake_pacemaker: Callable[[], None] = lambda: None
         self._local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
+        self.pump_held = False
+        """No thread of the program is to be the pump: an image is to be taken."""
         self._written = False
         self._arrived: deque[bytes] = deque()
         """Datagrams that were received and not looked at yet."""
@@ -106,7 +109,7 @@ class Driver:
     def _make_call(self, thread: ApplicationThread, operation: Operation, home: int) -> None:
         """`home` is the native thread in which the program's thread is."""
         with self.lock:
-            about = 0 if self.token else brief(operation)
+            about = self.application.about(operation)
             if self._is_for_core(thread, OPERATION_KINDS[type(operation)], about):
                 self._step(events.OperationInvoked(thread.number, operation))
             if not thread.given:
@@ -114,6 +117,8 @@ class Driver:
                     self.poller.wake()  # it may be waiting for a deadline later than this call's
                 elif self._may_pump():
                     self._pump(thread)
+                elif self.pump_held:
+                    self.wake_pacemaker()
                 elif not self.token and self.core.next_deadline() < self.polled_until_ns:
                     self.poller.wake()
             thread.ident, thread.waits = home, not thread.given
@@ -160,6 +165,23 @@ class Driver:
         self._local.thread = thread
         self._local.room = stack_room.of_this_thread()
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """The calling thread is not one of the program's meanwhile: what it calls goes past the core."""
+        thread, self._local.thread = getattr(self._local, "thread", None), None
+        try:
+            yield
+        finally:
+            self._local.thread = thread
+
+    def begin_again(self, core: Replica, poller: Poller) -> None:
+        """In a process restored from an image: the same program, and everything else new. Lock held."""
+        self.core, self.poller = core, poller
+        self.application.wake_pump = poller.wake
+        self._arrived.clear()
+        self.pump_held = False
+        self.polled_until_ns = 0
+
     def _ended(self, thread: ApplicationThread) -> None:
         with self.lock:
             if self._is_for_core(thread, ENDED):
@@ -174,12 +196,13 @@ class Driver:
         try:
             return self.application.called(thread, kind, about)
         except Exception as error:  # noqa: BLE001 (invariant 4)
-            self._die(f"the program's past could not be repeated: {error}")
+            self.fail_replay(error)
 
     def _may_pump(self) -> bool:
         """An application thread serves the network only at a primary: backups are lazy, and in ordered
         mode no thread knows that the others wait. There the pacemaker does."""
-        return self.token and self.core.live and self.application.out_count == 0
+        may = self.token and self.core.live and not self.pump_held
+        return may and self.application.out_count == 0
 
     def nobody_serves(self) -> bool:
         """No thread of the program is the pump, nor one out that will be when it waits."""
@@ -194,7 +217,7 @@ class Driver:
         polling."""
         self.application.pump = thread
         try:
-            while self.application.out_count == 0:
+            while self.application.out_count == 0 and not self.pump_held:
                 wait_ns = self.until_deadline()
                 self.lock.release()
                 try:
@@ -238,7 +261,6 @@ class Driver:
                 return
 
     def happen(self, event: events.Event) -> None:
-        """The start, before there are other threads."""
         with self.lock:
             self._step(event)
 
@@ -268,28 +290,11 @@ class Driver:
         self.world.write(effect.record)
 
     def _capture(self, effect: effects.CaptureState) -> None:
-        log = self.application.log
-        out = list(self.application.out_for_core)
-        is_out = self.core.determinizer.is_out
-        again = [number for number in self.application.threads if number not in out and is_out(number)]
-        birth_id = self.core.standing.birth_id
-        taken = Checkpoint(birth_id, log.length, log.digest, out, again, self.world.fingerprint())
-        self._step(events.StateCaptured(pack(taken, log)))
+        self._step(events.StateCaptured(exchange.capture(self)))
 
     def _restore(self, effect: effects.RestoreState) -> None:
-        try:
-            checkpoint = unpack(effect.state)
-        except PeerError as error:
-            self.world.reborn(str(error))
+        exchange.restore(self, effect.state)
 
-        def replay(data: bytes) -> None:
-            with self.lock:
-                try:
-                    self.application.begin_replay(data, checkpoint.out, checkpoint.again)
-                except PeerError:
-                    raise  # the bytes are not a log: they are fetched again
-                except Exception as error:  # noqa: BLE001 (invariant 4)
-                    self._die(f"the program's past could not be repeated: {error}")
-
-        self.application.begin_restoring()
-        self.world.restore(checkpoint, replay)
+    def fail_replay(self, error: Exception) -> NoReturn:
+        """While it is handled (invariant 4)."""
+        self._die(f"the program's past could not be repeated: {error}")

@@ -18,14 +18,14 @@ from collections.abc import Mapping
 from llft.errors import PeerError
 from llft.identifiers import BirthId, GroupId
 from llft.instant import MS, SECOND
-from llft.runtime.log_service import LogSource, Provide, fetch_log
+from llft.runtime.log_service import LogSource, Provide, ProvideState, fetch_log, fetch_state
 from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.service_connection import Phase
 from llft.runtime.service_port import MOST_CONNECTIONS, ServicePort
 from llft.runtime.settings import Settings
 from llft.runtime.transport import Peer, Transport, open_keys
 
-__all__ = ["Liveness", "LogSource", "fetch_log"]
+__all__ = ["Liveness", "LogSource", "fetch_log", "fetch_state"]
 
 HOUSEKEEPING_NS = 20 * MS
 RETRY_NS = SECOND
@@ -42,9 +42,9 @@ class Liveness:
         transport: Transport,
         *,
         provide: Provide = lambda start, end: None,
+        provide_state: ProvideState = lambda start, end, position: None,
         lifeline: Lifeline | None = None,
     ) -> None:
-        """`provide(start, end)` gives a piece of the birth log, None if there is not so much of it."""
         self._lifeline = lifeline
         self._held: dict[BirthId, None] = {}
         """Whose lifelines are watched."""
@@ -58,7 +58,13 @@ class Liveness:
         self._housekeeping_ns = 0
         interface = settings.transport.interface
         self._service = ServicePort(
-            interface, self._keys, group_id, birth_id, provide=provide, certify=self._certify
+            interface,
+            self._keys,
+            group_id,
+            birth_id,
+            provide=provide,
+            provide_state=provide_state,
+            certify=self._certify,
         )
         self.port = self._service.number
 
@@ -102,6 +108,9 @@ class Liveness:
 
     def close(self) -> None:
         self._service.close()
+
+    def abandon(self) -> None:
+        self._service.abandon()
 
     def _certify(self, birth_id: BirthId) -> None:
         if birth_id in self._dead:

@@ -1,6 +1,6 @@
-"""The birth log over the service port: a member serves it, a joiner fetches it.
+"""The birth log and states over the service port: a member serves them, a joiner fetches them.
 
-    joiner -> member    LOG <from> <to>\\n
+    joiner -> member    LOG <from> <to>\\n, or STATE <from> <to> <position>\\n
     member -> joiner    frames: length u32, data, MAC 16 bytes; the first says OK or NO
 
 The MAC of a frame is under the key of this connection and covers the frame's number: a stream that somebody
@@ -31,6 +31,9 @@ _NUMBER = struct.Struct(">Q")
 _AGREED, _REFUSED = b"OK", b"NO"
 
 Provide = Callable[[int, int], bytes | memoryview | None]
+"""A piece of the birth log, None if there is not so much of it."""
+ProvideState = Callable[[int, int, int], bytes | memoryview | None]
+"""A piece of the state that was captured at a position, given last; None if it is not there."""
 
 
 class Frames:
@@ -54,9 +57,10 @@ class Frames:
 class LogRequest:
     """The serving side of one request."""
 
-    def __init__(self, session_key: bytes, provide: Provide) -> None:
+    def __init__(self, session_key: bytes, provide: Provide, provide_state: ProvideState) -> None:
         self._frames = Frames(session_key)
         self._provide = provide
+        self._provide_state = provide_state
         self._line = b""
         self._position = 0
         self._end = 0
@@ -69,23 +73,29 @@ class LogRequest:
     def feed(self, data: bytes) -> None:
         """A piece of the request's line; raises PeerError if it is none."""
         self._line += data
-        words = self._line.split(b" ")
         if not self._line.endswith(b"\n"):
             if len(self._line) >= LONGEST_REQUEST_BYTES:
                 raise PeerError("log_request_malformed")
             return
-        try:
-            word, start, end = words[0], int(words[1]), int(words[2])
-        except (IndexError, ValueError):
-            raise PeerError("log_request_malformed") from None
-        if word != b"LOG" or len(words) != 3 or not 0 <= start <= end:
-            raise PeerError("log_request_malformed")
-        if self._provide(end, end) is None:  # an empty piece, if the log goes so far
+        start, end = self._understand(*self._line.split(b" "))
+        if self._provide(start, start) is None or self._provide(end, end) is None:
             end = start
             self._unsent = self._frames.seal(_REFUSED)
         else:
             self._unsent = self._frames.seal(_AGREED)
         self._position, self._end = start, end
+
+    def _understand(self, word: bytes, *numbers: bytes) -> tuple[int, int]:
+        try:
+            start, end, *position = map(int, numbers)
+        except ValueError:
+            raise PeerError("log_request_malformed") from None
+        if not 0 <= start <= end or (word, len(position)) not in ((b"LOG", 0), (b"STATE", 1)):
+            raise PeerError("log_request_malformed")
+        if position:
+            provide_state = self._provide_state
+            self._provide = lambda start, end: provide_state(start, end, position[0])
+        return start, end
 
     def send(self, sock: originals.Socket) -> None:
         """One piece at most. OSError if the joiner is gone, PeerError if the provider has it no longer."""
@@ -117,8 +127,30 @@ class LogSource(NamedTuple):
     keys: KeyRing
 
 
-def fetch_log(source: LogSource, length: int, *, timeout_s: float) -> bytes:
-    """The first `length` bytes of a member's birth log. Blocks. OSError or PeerError."""
+def fetch_log(source: LogSource, end: int, *, start: int = 0, timeout_s: float) -> bytes:
+    """Of a member's birth log. Blocks. OSError or PeerError."""
+    found = bytearray()
+    _fetch(source, b"LOG %d %d\n" % (start, end), end - start, timeout_s, found.extend)
+    return bytes(found)
+
+
+def fetch_state(
+    source: LogSource,
+    position: int,
+    *,
+    start: int,
+    end: int,
+    timeout_s: float,
+    take: Callable[[bytes], object],
+) -> None:
+    """Of the state that a member captured at a position; `take` gets the pieces in order. Blocks. OSError or
+    PeerError; what was taken until then is good, and need not be fetched again."""
+    _fetch(source, b"STATE %d %d %d\n" % (start, end, position), end - start, timeout_s, take)
+
+
+def _fetch(
+    source: LogSource, request: bytes, size: int, timeout_s: float, take: Callable[[bytes], object]
+) -> None:
     stream = _Stream(originals.monotonic_ns() + int(timeout_s * 1e9))
     try:
         stream.connect(source)
@@ -133,19 +165,21 @@ def fetch_log(source: LogSource, length: int, *, timeout_s: float) -> bytes:
         stream.write(handshake.hello)
         while not handshake.established:
             stream.write(handshake.feed(stream.read(handshake.wanted)))
-        return _fetch(stream, Frames(handshake.session_key()), length)
+        _take_frames(stream, Frames(handshake.session_key()), request, size, take)
     finally:
         stream.close()
 
 
-def _fetch(stream: _Stream, frames: Frames, length: int) -> bytes:
-    stream.write(b"LOG 0 %d\n" % length)
+def _take_frames(
+    stream: _Stream, frames: Frames, request: bytes, size: int, take: Callable[[bytes], object]
+) -> None:
+    stream.write(request)
     if _read_frame(stream, frames, most=len(_AGREED)) != _AGREED:
-        raise PeerError("log_refused", "the member does not have so much of it; ask another", length=length)
-    found = bytearray()
-    while len(found) < length:
-        found += _read_frame(stream, frames, most=min(PIECE_BYTES, length - len(found)))
-    return bytes(found)
+        raise PeerError("log_refused", "the member does not have it; ask another", request=request.decode())
+    while size:
+        piece = _read_frame(stream, frames, most=min(PIECE_BYTES, size))
+        take(piece)
+        size -= len(piece)
 
 
 def _read_frame(stream: _Stream, frames: Frames, *, most: int) -> bytes:

@@ -26,6 +26,7 @@ from llft.instant import MS
 from llft.runtime import own_log
 from llft.runtime.driver import Driver
 from llft.runtime.stacks import stacks
+from llft.runtime.state.source import RestoredError
 
 LAZY_S = 0.0005
 BUSY_NS = 1 * MS
@@ -58,6 +59,8 @@ class Pacemaker:
         try:
             while True:
                 self._beat()
+        except RestoredError:
+            return  # another one runs in this process already
         except BaseException:  # noqa: BLE001 (without a pacemaker the process must not go on)
             own_log.write(traceback.format_exc())
             self.driver.world.died("the pacemaker failed")

@@ -17,12 +17,16 @@ FIRST_FD = 600
 
 class Poller:
     def __init__(self) -> None:
-        self._epoll = originals.epoll()
+        self._epoll = _raised_epoll()
         low = originals.eventfd(0, posix.EFD_NONBLOCK | posix.EFD_CLOEXEC)
         self._wake_fd = raise_fd(low)
         self._watched: dict[int, None] = {}
         self._ready: set[int] = set()
         self._epoll.register(self._wake_fd, select.EPOLLIN)
+
+    def abandon(self) -> None:
+        """In a process restored from an image: no number is open."""
+        self._epoll.close()
 
     def watch(self, filenos: Iterable[int]) -> None:
         """These, and no others."""
@@ -59,6 +63,14 @@ class Poller:
     def _drain_wakes(self) -> None:
         with suppress(BlockingIOError):  # another thread did
             originals.eventfd_read(self._wake_fd)
+
+
+def _raised_epoll() -> select.epoll:
+    low = originals.epoll()
+    try:
+        return originals.epoll.fromfd(originals.fcntl(low.fileno(), fcntl.F_DUPFD_CLOEXEC, FIRST_FD))
+    finally:
+        low.close()
 
 
 def raise_fd(fd: int) -> int:

@@ -66,6 +66,8 @@ def _status(process: ReplicaProcess) -> Answer:
         "views": list(process.timeline.views),
         "listening": [list(address) for address in process.listening_at],
         "log_bytes": process.driver.application.log.length,
+        "log_kept_bytes": process.driver.application.log.kept_bytes,
+        "checkpoints": process.checkpoints.statistics(),
         "transport": process.transport.statistics(),
         "pulse": process.pulse.statistics(),
         "statistics": statistics,

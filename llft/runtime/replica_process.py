@@ -9,7 +9,8 @@ runs in the program's own interpreter before anything is patched, and after that
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from llft import originals
@@ -20,7 +21,8 @@ from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
 from llft.runtime import fingerprint, last_words, own_log
-from llft.runtime.checkpoint import Checkpoint
+from llft.runtime.birthplace import Birthplace
+from llft.runtime.checkpoint import Base, Checkpoint
 from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
@@ -29,10 +31,12 @@ from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.native.pulse import open_pulse
 from llft.runtime.native.spool import open_spool
 from llft.runtime.pacemaker import Pacemaker
-from llft.runtime.poller import Poller
+from llft.runtime.poller import Poller, raise_fd
 from llft.runtime.replica_answers import answers_of
 from llft.runtime.restoring import Restoring
 from llft.runtime.settings import Settings
+from llft.runtime.state.checkpoints import Checkpoints
+from llft.runtime.state.restart import Restart
 from llft.runtime.timeline import Timeline
 from llft.runtime.transport import Transport, open_transport
 
@@ -58,9 +62,21 @@ class ReplicaProcess:
 
     _told_of_keys = False
 
-    def __init__(self, specification: dict[str, Any], on_exec: Callable[[dict[str, str]], NoReturn]) -> None:
+    def __init__(self, specification: dict[str, Any], birthplace: Birthplace) -> None:
+        self.birthplace = birthplace
+        self.poller = Poller()
+        settings = self._be_born(specification)
+        self.driver = Driver(self.core, self, self, self.poller)
+        self.pacemaker = Pacemaker(self.driver, self._keep_house)
+        self.checkpoints = Checkpoints(self, settings.group(specification["group"]))
+        self.listening_at: dict[tuple[str, int], None] = {}
+        self.call = self.driver.call
+        self.spawn = self.driver.spawn
+        self.current = self.driver.current
+
+    def _be_born(self, specification: dict[str, Any]) -> Settings:
+        """Everything of this life but the program."""
         self.specification = specification
-        self._on_exec = on_exec
         self.started_ns = originals.monotonic_ns()
         self.wishes: list[events.Event] = []
         """Of an operator; whoever serves the network next sees to them."""
@@ -69,7 +85,6 @@ class ReplicaProcess:
         birth_id = BirthId(settings.host_id(), originals.getpid(), originals.time_ns())
         self.birth_id = birth_id
         self._fingerprint = fingerprint.take(specification["program"], _options(specification, settings))
-        self.poller = Poller()
         self.transport: Transport = open_transport(settings, group_id, birth_id)
         self.lifeline = Lifeline(specification["run_directory"], birth_id)
         self.liveness = Liveness(
@@ -78,26 +93,34 @@ class ReplicaProcess:
             birth_id,
             self.transport,
             provide=self._provide,
+            provide_state=self._provide_state,
             lifeline=self.lifeline,
         )
         self.transport.service_port = self.liveness.port
         config = settings.group_config(specification["group"], datagram_bytes=self.transport.payload_limit)
         self.config: GroupConfig = config
         self.core = Replica(config, birth_id, local_clock=originals.clock_gettime_ns, random=Randomness())
-        self.driver = Driver(self.core, self, self, self.poller)
-        self.pacemaker = Pacemaker(self.driver, self._keep_house)
         self.timeline = Timeline()
-        self.listening_at: dict[tuple[str, int], None] = {}
-        run_directory = specification["run_directory"]
-        name = f"replica-{specification['replica']}"
+        run_directory, name = specification["run_directory"], f"replica-{specification['replica']}"
+        self.path = f"{run_directory}/{name}"
+        journal = f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj"
         spool, self._without_spool = open_spool()
-        self.journal = JournalWriter(f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj", sink=spool)
-        self.control = ControlServer(f"{run_directory}/{name}.sock", answers_of(self))
-        self.call = self.driver.call
-        self.spawn = self.driver.spawn
-        self.current = self.driver.current
+        self.journal = JournalWriter(journal, place_fd=raise_fd, sink=spool)
+        self.control = ControlServer(f"{self.path}.sock", answers_of(self))
         self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
         self.receive = self.transport.receive
+        return settings
+
+    def abandon(self) -> None:
+        """In a process restored from an image: all this is another process's."""
+        for part in (self.transport, self.liveness, self.control, self.poller):
+            part.abandon()
+
+    def be_born_again(self, specification: dict[str, Any]) -> None:
+        """The program is there, and waits; everything else of a life is made. Lock held."""
+        self.poller = Poller()
+        self._be_born(specification)
+        self.driver.begin_again(self.core, self.poller)
 
     def start(self) -> None:
         own_log.keep()
@@ -154,7 +177,10 @@ class ReplicaProcess:
     def _provide(self, start: int, end: int) -> bytes | None:
         """A piece of the birth log, for a joiner."""
         log = self.driver.application.log
-        return log.piece(start, end) if end <= log.length else None
+        return log.piece(start, end) if log.has(start, end) else None
+
+    def _provide_state(self, start: int, end: int, position: int) -> bytes | None:
+        return self.checkpoints.provide_state(start, end, position)
 
     # -- World -------------------------------------------------------------------------------------
 
@@ -168,10 +194,15 @@ class ReplicaProcess:
     def flush(self) -> None:
         self.journal.flush()
 
-    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes], None]) -> None:
+    def base(self) -> Base | None:
+        return self.checkpoints.base()
+
+    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
         originals.start_new_thread(Restoring(self).restore, (checkpoint, done))
 
-    def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn:
+    def reborn(
+        self, reason: str, withdrawn: ViewId = NO_VIEW, more: Mapping[str, str] = types.MappingProxyType({})
+    ) -> NoReturn:
         """A new process life, with a new birth id: a fresh interpreter in the same process."""
         self.say(f"starts anew: {reason or self.timeline.last_reason}")
         self._close()
@@ -181,7 +212,7 @@ class ReplicaProcess:
             withdrawn.primary_view_num,
             list(withdrawn.birth_id),
         ]
-        self._on_exec({FORMER: json.dumps(former)})
+        self.birthplace.start_anew({FORMER: json.dumps(former), **more})
 
     def different(self) -> NoReturn:
         """Starting it again would not help."""
@@ -201,6 +232,7 @@ class ReplicaProcess:
     def _close(self) -> None:
         self.pulse.stop()
         self.lifeline.close()
+        self.checkpoints.close()
         try:
             self.journal.close()
         except OSError as error:
@@ -232,6 +264,7 @@ class ReplicaProcess:
     def _keep_house(self) -> None:
         """Questions that came with nobody polling, answers that did not fit into a socket's buffer."""
         self._serve_control()
+        self.checkpoints.tend(originals.monotonic_ns())
         if not self.core.has_state and not self._told_of_keys:
             self._tell_of_keys()
 

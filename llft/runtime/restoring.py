@@ -1,4 +1,4 @@
-"""Restoring a program from its birth log: check that it is the same program, get the log, have it replayed.
+"""Restoring a program: check that it is the same program, get its log and its base, have it replayed.
 
 In a thread of its own, for it may take long. Whatever fails here ends this life of the process: a member
 that has no state, and will get none, would be left.
@@ -6,20 +6,34 @@ that has no state, and will get none, would be left.
 
 from __future__ import annotations
 
+import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import NoReturn, Protocol
+from zlib import crc32
 
 from llft import originals
 from llft.errors import PeerError
+from llft.identifiers import NO_VIEW, ViewId
 from llft.runtime import fingerprint, own_log
-from llft.runtime.checkpoint import Checkpoint
+from llft.runtime.birth_log import BirthLog
+from llft.runtime.checkpoint import Base, Checkpoint
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
-from llft.runtime.liveness import Liveness, fetch_log
+from llft.runtime.liveness import Liveness, LogSource, fetch_log, fetch_state
+from llft.runtime.state.checkpoints import Checkpoints
+from llft.runtime.state.restart import Restart
+from llft.runtime.state.scratch_life import digest_of
+from llft.runtime.state.source import HOOKS, IMAGE
 from llft.runtime.transport import Transport
 
+Done = Callable[[bytes, Restart | None], None]
+
+IMAGE_TO_BE = "LLFT_IMAGE"
+"""The path of an image that a new process is to become, and the fields of its Base."""
 FETCH_TIMEOUT_S = 30.0
+IMAGE_TIMEOUT_S = 120.0
 FETCH_ROUNDS = 50
 FETCH_PAUSE_S = 0.1
 
@@ -30,10 +44,12 @@ class Life(Protocol):
     driver: Driver
     transport: Transport
     liveness: Liveness
+    checkpoints: Checkpoints
+    path: str
 
     def say(self, text: str) -> None: ...
     def fingerprint(self) -> Fingerprint: ...
-    def reborn(self, reason: str) -> NoReturn: ...
+    def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW, more: Mapping[str, str] = ...) -> NoReturn: ...
     def different(self) -> NoReturn: ...
     def died(self, reason: str) -> NoReturn: ...
 
@@ -42,7 +58,7 @@ class Restoring:
     def __init__(self, life: Life) -> None:
         self._life = life
 
-    def restore(self, wanted: Checkpoint, done: Callable[[bytes], None]) -> None:
+    def restore(self, wanted: Checkpoint, done: Done) -> None:
         try:
             self._restore(wanted, done)
         except Exception:  # noqa: BLE001 (a thread's failure would be nobody's)
@@ -50,17 +66,69 @@ class Restoring:
             with self._life.driver.lock:
                 self._life.died("the program's past could not be restored")
 
-    def _restore(self, wanted: Checkpoint, done: Callable[[bytes], None]) -> None:
+    def _restore(self, wanted: Checkpoint, done: Done) -> None:
         self._refuse_if_different(wanted.fingerprint)
         try:
-            data = self._fetch(wanted) if wanted.log is None else wanted.log
-            self._life.say(f"replaying {len(data)} bytes of the program's past")
-            done(data)
+            log = self._life.driver.application.log
+            if wanted.base is None or log.start:
+                self._go_on(wanted, log, done)
+            elif wanted.base.source == HOOKS:
+                self._restart(wanted, wanted.base, done)
+            elif wanted.base.source == IMAGE:
+                self._become(wanted, wanted.base)
+            else:
+                raise PeerError("state_source_unknown", "run the same version of LLFT at all replicas")
         except (OSError, PeerError) as error:
             with self._life.driver.lock:
                 self._life.reborn(f"no birth log: {error}")
 
-    def _fetch(self, wanted: Checkpoint) -> bytes:
+    def _go_on(self, wanted: Checkpoint, log: BirthLog, done: Done) -> None:
+        """From birth, or from where the image was taken that this process was restored from."""
+        start, digest = log.start, log.digest_before
+        if wanted.log is not None and wanted.log_start == start:
+            data = wanted.log
+        else:
+            data = self._fetch_log(wanted, start=start, digest=digest)
+        self._life.say(f"replaying {len(data)} bytes of the program's past, from {start} on")
+        done(data, None)
+
+    def _become(self, wanted: Checkpoint, base: Base) -> NoReturn:
+        """An image takes the place of the whole process, in its next life."""
+        life = self._life
+        path = f"{life.path}.state-{base.position}"
+        began_ns = originals.monotonic_ns()
+        self._fetch(wanted, lambda peer: _image_into(path, peer, base))
+        seconds = (originals.monotonic_ns() - began_ns) / 1e9
+        life.say(f"fetched {base.size / 1e6:.1f} MB of image in {seconds:.2f} s")
+        with life.driver.lock:
+            life.reborn("as an image", more={IMAGE_TO_BE: json.dumps([path, *base])})
+
+    def _restart(self, wanted: Checkpoint, base: Base, done: Done) -> None:
+        """From a state by hooks: the program begins, comes to its ready point, and is restored there."""
+        life = self._life
+        head = self._fetch(wanted, lambda peer: fetch_log(peer, base.head_bytes, timeout_s=FETCH_TIMEOUT_S))
+        if crc32(head) != base.head_digest:
+            raise PeerError("birth_log_digest_differs", "fetch it again")
+        state = self._fetch(wanted, lambda peer: _whole_state(peer, base))
+        data = wanted.log
+        if data is None:
+            data = self._fetch_log(wanted, start=base.position, digest=base.digest)
+        life.say(
+            f"restoring {len(state)} bytes of state by {base.source} after {len(head)} bytes of the "
+            f"program's past, then replaying {len(data)}"
+        )
+        done(data, life.checkpoints.restart(base, head, state))
+
+    def _fetch_log(self, wanted: Checkpoint, *, start: int, digest: int) -> bytes:
+        def fetch(peer: LogSource) -> bytes:
+            data = fetch_log(peer, wanted.length, start=start, timeout_s=FETCH_TIMEOUT_S)
+            if not wanted.is_of(data, start=start, digest=digest):
+                raise PeerError("birth_log_digest_differs", "fetch it again", source=str(peer.birth_id))
+            return data
+
+        return self._fetch(wanted, fetch)
+
+    def _fetch(self, wanted: Checkpoint, fetch: Callable[[LogSource], bytes]) -> bytes:
         """From whoever took the checkpoint, or, should it be gone, from another member: under the token
         all members have the same log."""
         life, source = self._life, wanted.taken_by
@@ -69,14 +137,9 @@ class Restoring:
             others = (peer.birth_id for peer in life.transport.peers() if peer.birth_id != source)
             for candidate in (source, *others):
                 try:
-                    peer = life.liveness.peer(candidate)
-                    data = fetch_log(peer, wanted.length, timeout_s=FETCH_TIMEOUT_S)
+                    return fetch(life.liveness.peer(candidate))
                 except (OSError, PeerError) as error:
                     failure = error
-                    continue
-                if wanted.is_of(data):
-                    return data
-                failure = PeerError("birth_log_digest_differs", "fetch it again", source=str(candidate))
             originals.sleep(FETCH_PAUSE_S)  # another member may not be as far yet
         raise failure
 
@@ -93,3 +156,24 @@ class Restoring:
         life.say("make them alike, then start it again")
         with life.driver.lock:
             life.different()
+
+
+def _whole_state(peer: LogSource, base: Base) -> bytes:
+    found = bytearray()
+    fetch_state(peer, base.position, start=0, end=base.size, timeout_s=FETCH_TIMEOUT_S, take=found.extend)
+    if blake2b(found, digest_size=16).hexdigest() != base.content:
+        raise PeerError("state_digest_differs", "fetch it again", source=str(peer.birth_id))
+    return bytes(found)
+
+
+def _image_into(path: str, peer: LogSource, base: Base) -> bytes:
+    """Into a file; what an earlier attempt has left there is not fetched again."""
+    with open(path, "ab", buffering=0) as file:
+        start = min(file.tell(), base.size)
+        fetch_state(
+            peer, base.position, start=start, end=base.size, timeout_s=IMAGE_TIMEOUT_S, take=file.write
+        )
+    if digest_of(path) != (base.content, base.size):
+        originals.unlink(path)
+        raise PeerError("state_digest_differs", "fetch it again", source=str(peer.birth_id))
+    return b""

@@ -21,7 +21,7 @@ from llft.errors import MisuseError, PeerError
 from llft.identifiers import BirthId, GroupId
 from llft.instant import NEVER, SECOND
 from llft.runtime.handshake import NONCE_BYTES, ClientHandshake, Handshake, Purpose, ServerHandshake
-from llft.runtime.log_service import LogRequest, Provide
+from llft.runtime.log_service import LogRequest, Provide, ProvideState
 from llft.runtime.service_connection import FAREWELL, Phase, ServiceConnection
 from llft.runtime.transport import Peer, sockets
 from llft.runtime.transport.keys import KeyRing
@@ -45,6 +45,7 @@ class ServicePort:
         birth_id: BirthId,
         *,
         provide: Provide,
+        provide_state: ProvideState,
         certify: Callable[[BirthId], None],
     ) -> None:
         self._interface = interface
@@ -52,6 +53,7 @@ class ServicePort:
         self._group_id = group_id
         self._birth_id = birth_id
         self._provide = provide
+        self._provide_state = provide_state
         self._certify = certify
         self.connections: dict[int, ServiceConnection] = {}
         self.counts = dict.fromkeys(("farewells", "strangers_refused", "failed_connects"), 0)
@@ -97,6 +99,13 @@ class ServicePort:
                 connection.say_farewell()
             self._drop(connection)
         self._listener.close()
+        self._epoll.close()
+
+    def abandon(self) -> None:
+        """In a process restored from an image: the sockets are another process's, their numbers are free."""
+        for connection in self.connections.values():
+            connection.sock.detach()
+        self._listener.detach()
         self._epoll.close()
 
     # -- beginnings ----------------------------------------------------------------------------------
@@ -200,7 +209,7 @@ class ServicePort:
         if handshake.purpose is Purpose.BIRTH_LOG:
             connection.phase = Phase.SERVING
             connection.deadline_ns = now_ns + STALLED_NS
-            connection.request = LogRequest(handshake.session_key(), self._provide)
+            connection.request = LogRequest(handshake.session_key(), self._provide, self._provide_state)
         else:
             connection.phase = Phase.WATCHING
             connection.since_ns = now_ns

@@ -13,7 +13,7 @@ from enum import Enum
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from llft.config import GroupConfig, Limits, PartitionPolicy, ThreadMode, Timeouts
+from llft.config import Checkpoints, GroupConfig, Limits, PartitionPolicy, ThreadMode, Timeouts
 from llft.identifiers import GroupId
 from llft.instant import MS
 
@@ -90,6 +90,9 @@ class GroupSettings:
     output_commit: int = 1
     """So many backups hold the order information before output leaves the system (D-10)."""
     gateway: bool = True
+    checkpoints: Checkpoints = Checkpoints.AUTO
+    checkpoint_log_kb: int = 4096
+    """A checkpoint is due when the log has grown by so much."""
 
     @property
     def group_id(self) -> GroupId:
@@ -127,6 +130,10 @@ class Settings:
         """For one group, configured or not."""
         others = tuple(group for group in self.groups if group.name != name)
         return replace(self, groups=(*others, replace(self.group(name), threads=threads)))
+
+    def with_checkpoints(self, name: str, checkpoints: Checkpoints) -> Settings:
+        others = tuple(group for group in self.groups if group.name != name)
+        return replace(self, groups=(*others, replace(self.group(name), checkpoints=checkpoints)))
 
     def host_id(self) -> int:
         """The first part of a birth id. The interface's address is what is unique in a cluster."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
 
-from llft.config import BACKUP_INTERVALS, Limits, PartitionPolicy, ThreadMode, Timeouts
+from llft.config import BACKUP_INTERVALS, Checkpoints, Limits, PartitionPolicy, ThreadMode, Timeouts
 from llft.errors import MisuseError
 from llft.instant import MS
 from llft.runtime.settings import (
@@ -290,4 +290,6 @@ _GROUP: dict[str, Reader] = {
     "threads": _one_of(ThreadMode),
     "output_commit": _integer(0, 15),
     "gateway": _truth,
+    "checkpoints": _one_of(Checkpoints),
+    "checkpoint_log_kb": _integer(1, 1 << 20),
 }

@@ -18,7 +18,7 @@ _memfd_create, _pread = posix.memfd_create, posix.pread
 _HEADINGS = ("Thread 0x", "Current thread 0x")
 
 
-def stacks() -> dict[int, list[str]]:
+def stacks(depth: int = DEPTH) -> dict[int, list[str]]:
     """By the native identifier of each thread, the innermost calls first."""
     fd = _memfd_create("stacks")
     try:
@@ -26,15 +26,15 @@ def stacks() -> dict[int, list[str]]:
         text = _pread(fd, _BYTES_MAX, 0).decode("utf-8", "backslashreplace")
     finally:
         originals.close(fd)
-    return _parsed(text)
+    return _parsed(text, depth)
 
 
-def _parsed(text: str) -> dict[int, list[str]]:
+def _parsed(text: str, depth: int) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith(_HEADINGS):
             lines = found[int(line.split("0x", 1)[1].split(" ", 1)[0], 16)] = []
-        elif line.startswith("  ") and len(lines) < DEPTH:
+        elif line.startswith("  ") and len(lines) < depth:
             lines.append(line.strip())
     return found

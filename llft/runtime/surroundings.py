@@ -7,8 +7,9 @@ from typing import NoReturn, Protocol
 
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
-from llft.runtime.checkpoint import Checkpoint
+from llft.runtime.checkpoint import Base, Checkpoint
 from llft.runtime.fingerprint import Fingerprint
+from llft.runtime.state.restart import Restart
 
 
 class Network(Protocol):
@@ -26,9 +27,12 @@ class World(Protocol):
 
     def write(self, record: Record) -> None: ...
     def flush(self) -> None: ...
-    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes], None]) -> None:
-        """Check that the program is the same, get the birth log if the checkpoint only names it, and hand
-        it to `done`: in a thread of its own, for it may take long."""
+    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
+        """Check that the program is the same, get the birth log and the state if the checkpoint only names
+        them, and hand them to `done`: in a thread of its own, for it may take long."""
+
+    def base(self) -> Base | None:
+        """The newest verified state of the program: the log before it is not kept."""
 
     def fingerprint(self) -> Fingerprint: ...
     def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn: ...

@@ -39,6 +39,16 @@ POLL_INTERVAL_S = 0.05
 PACE_S = 0.06
 """Between requests of a client. Where all is slow, rejoining above all, there is then not more to judge."""
 REPLICAS = 3
+TIMEOUTS = """
+[timeouts]
+primary_timeout_ms = 4000
+connect_bound_ms = 20000
+backup_timeout_ms = 6000
+recovery_bound_ms = 4000
+lag_bound_ms = 8000
+switch_bound_ms = 2000
+"""
+"""They forgive a machine that others use, too; a killed process is noticed at once all the same."""
 CLIENTS = 4
 BETWEEN_KILLS = 40
 """So many requests are answered before each kill."""
@@ -240,7 +250,10 @@ class ReplicatedRun:
         *,
         config: Path | None = None,
         threads: str = "token",
+        checkpoints: str = "",
+        checkpoint_log_kb: int = 0,
     ) -> None:
+        """`checkpoint_log_kb`: checkpoints are taken so often; 0: as often as they are."""
         self.port = free_port()
         self.name = name
         # Group ids follow from names, and all of this host's groups share one multicast port.
@@ -248,8 +261,13 @@ class ReplicatedRun:
         self._output = open(home / f"{name}.out", "w+b")  # noqa: SIM115 - closed by end()
         command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", "-n", str(REPLICAS)]
         command += ["--group", self.directory.group, "--parent", str(os.getpid())]
+        if checkpoint_log_kb:
+            config = home / f"{name}.toml"
+            lines = f'[groups."{self.directory.group}"]\ncheckpoint_log_kb = {checkpoint_log_kb}\n'
+            config.write_text(f"{lines}{TIMEOUTS}")
         command += ["--config", str(config)] if config is not None else []
         command += ["--threads", threads] if threads != "token" else []
+        command += ["--checkpoints", checkpoints] if checkpoints else []
         self._words = words
         self._process = subprocess.Popen(
             [*command, "--", *command_of(words, self.port)],
@@ -339,8 +357,18 @@ def replicated(
     *,
     config: Path | None = None,
     threads: str = "token",
+    checkpoints: str = "",
+    checkpoint_log_kb: int = 0,
 ) -> Iterator[ReplicatedRun]:
-    run = ReplicatedRun(home, name, words, config=config, threads=threads)
+    run = ReplicatedRun(
+        home,
+        name,
+        words,
+        config=config,
+        threads=threads,
+        checkpoints=checkpoints,
+        checkpoint_log_kb=checkpoint_log_kb,
+    )
     try:
         run.await_whole()
         yield run

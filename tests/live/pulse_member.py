@@ -7,23 +7,16 @@ All replicas perform the same operations; what one of them does alone is no oper
 
 from __future__ import annotations
 
-from llft import originals  # isort: skip  (before everything else)
-
 import ctypes
 import json
 import os
-import sys
-from typing import NoReturn
 
 from llft.core.determinizer.operations import Sleep
 from llft.instant import MS
+from llft.runtime.birthplace import born_here
 from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
 
 TICK_NS = 20 * MS
-
-
-def start_anew(environment: dict[str, str]) -> NoReturn:
-    originals.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **environment})
 
 
 def main() -> None:
@@ -33,7 +26,7 @@ def main() -> None:
     replica, hold_ms = specification["hold"]
     held = specification["replica"] != replica or FORMER in os.environ
     trigger = specification["run_directory"] + "/hold"
-    process = ReplicaProcess(specification, start_anew)
+    process = ReplicaProcess(specification, born_here())
     # PyDLL keeps the interpreter's lock while it sleeps: no thread of Python runs.
     usleep = ctypes.PyDLL(None).usleep
 

@@ -16,13 +16,15 @@ from llft.errors import DivergenceError
 from llft.identifiers import BirthId
 from llft.instant import MS
 from llft.journal.record import Record
-from llft.runtime.application import ENDED, Application, ApplicationThread
+from llft.runtime.application import ENDED, Application
+from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS, BirthLog, encode_result
 from llft.runtime.birth_log import events as logged_events
 from llft.runtime.checkpoint import Checkpoint
 from llft.runtime.driver import Driver
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
+from llft.runtime.state.restart import Restart
 
 
 class Silence:
@@ -38,7 +40,8 @@ class Silence:
 
     def write(self, record: Record) -> None: ...
     def flush(self) -> None: ...
-    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes], None]) -> None: ...
+    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None: ...
+    def base(self) -> None: ...
     def fingerprint(self) -> dict[str, dict[str, str]]:
         return {}
 

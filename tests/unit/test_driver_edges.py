@@ -19,7 +19,7 @@ from llft.core.determinizer.operations import Operation, RandomBytes, ReadClock,
 from llft.identifiers import BirthId
 from llft.instant import MS
 from llft.runtime import stack_room
-from llft.runtime.application import ApplicationThread
+from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.driver import Driver
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.replica_process import ReplicaProcess

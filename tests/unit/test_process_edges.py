@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from llft import originals
-from llft.cli import replica_process
 from llft.core.determinizer.operations import Receive
+from llft.runtime.birthplace import born_here
 from llft.runtime.gateway.relay import Relay, Surroundings
 from llft.runtime.gateway.stream import Stream
 from llft.wire.preamble import Address, Outbound, pack
@@ -19,6 +19,7 @@ from llft.wire.preamble import Address, Outbound, pack
 
 def test_a_new_life_begins_where_the_first_one_did(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     begun: list[tuple[str, int]] = []
+    birthplace = born_here()
 
     def execve(path: str, words: list[str], environment: dict[str, str]) -> None:
         mask = os.umask(0o077)
@@ -29,11 +30,11 @@ def test_a_new_life_begins_where_the_first_one_did(monkeypatch: pytest.MonkeyPat
     before, mask = os.getcwd(), os.umask(0o027)
     os.chdir(tmp_path)  # as a program may
     try:
-        cast(Any, replica_process.start_anew)({})
+        cast(Any, birthplace.start_anew)({})
     finally:
         os.chdir(before)
         os.umask(mask)
-    assert begun == [(replica_process.DIRECTORY, replica_process.UMASK)]
+    assert begun == [(birthplace.directory, birthplace.umask)]
 
 
 class _Alarm:

@@ -19,8 +19,14 @@ from hashlib import blake2b
 from llft import originals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = tuple(os.path.join(HERE, name) for name in ("pulse.c", "lifeline.c", "spool.c"))
-HEADERS = (os.path.join(HERE, "quiet_thread.h"),)
+NAMES = (
+    "pulse.c",
+    "lifeline.c",
+    "spool.c",
+    *(f"image_{part}.c" for part in ("maps", "park", "restore", "stub", "take", "traits", "write")),
+)
+SOURCES = tuple(os.path.join(HERE, name) for name in NAMES)
+HEADERS = tuple(os.path.join(HERE, name) for name in ("quiet_thread.h", "image.h"))
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", "-pthread")
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_BOUND_S = 30.0

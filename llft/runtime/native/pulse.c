@@ -148,6 +148,9 @@ int pulse_start(int fd, int64_t patience_ns, int64_t spacing_ns, int64_t bound_n
     return start_quiet_thread(run, NULL);
 }
 
+/* In a process that was restored from an image: the thread that the rest of this file speaks of is not there. */
+void pulse_forget(void) { memset(&pulse, 0, sizeof pulse); }
+
 /* Python has left a role or a view: what it said there is not said any more. */
 void pulse_clear(void) {
     pthread_mutex_lock(&pulse.lock);

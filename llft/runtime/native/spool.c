@@ -12,6 +12,7 @@
  *
  * What is in the ring when the process is killed is lost: of about a millisecond, as a rule.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -69,6 +70,7 @@ static void write_some(void) {
 
 static void *run(void *unused) {
     (void)unused;
+    pthread_setname_np(pthread_self(), "llft-spool");
     pthread_mutex_lock(&spool.lock);
     for (;;) {
         while (spool.taken == spool.written) {
@@ -96,6 +98,16 @@ int spool_start(void) {
     int failed = start_quiet_thread(run, NULL);
     spool.started = !failed;
     return failed;
+}
+
+/* In a process that was restored from an image: the thread is not there, and the bytes are another one's. */
+void spool_forget(void) {
+    pthread_mutex_init(&spool.lock, NULL);
+    pthread_cond_init(&spool.news, NULL);
+    spool.taken = spool.written = 0;
+    spool.fd = -1;
+    spool.refusal = spool.waiting = spool.started = 0;
+    spool.epoch++;
 }
 
 /* Returns 0 if all was taken; else nothing was, and why: what the file system said last, or EAGAIN. */

@@ -102,5 +102,8 @@ class LossyTransport:
     def statistics(self) -> dict[str, int]:
         return {**self._inner.statistics(), **self._counts}
 
+    def abandon(self) -> None:
+        self._inner.abandon()
+
     def close(self) -> None:
         self._inner.close()

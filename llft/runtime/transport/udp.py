@@ -179,3 +179,8 @@ class UdpTransport:
     def close(self) -> None:
         for sock in self._sockets:
             sock.close()
+
+    def abandon(self) -> None:
+        """In a process restored from an image: the sockets are another process's, their numbers are free."""
+        for sock in self._sockets:
+            sock.detach()

@@ -24,6 +24,11 @@ class Ledger:
             sequence = len(self._history)
             return {"sequence": sequence, "number": number, "balance": balance, "digest": self._digest}
 
+    def load(self, dumped):
+        with self._lock:
+            self._balances, self._history = dumped["balances"], dumped["history"]
+            self._digest = dumped["digest"]
+
     def dump(self):
         with self._lock:
             return {"balances": self._balances, "history": self._history, "digest": self._digest}

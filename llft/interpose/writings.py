@@ -1,0 +1,64 @@
+"""Whether the program has written to the file system: then its state is not in its memory alone.
+
+A program restored from an image would not find what it had written: the image does not carry files
+(docs/CHECKPOINTS.md). The interpreter tells of every file that is opened and of every change of a directory
+(PEP 578); what it compiles of imported modules does not count. Extensions that write files past the
+interpreter are found by their open descriptors, at the capture.
+"""
+
+from __future__ import annotations
+
+import posix
+import sys
+from typing import Any
+
+from llft.interpose import passage
+
+_WRITING = posix.O_WRONLY | posix.O_RDWR | posix.O_CREAT | posix.O_TRUNC | posix.O_APPEND
+_CHANGES = frozenset(
+    ("os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate")
+)
+_NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
+
+ours = ""
+"""Paths that begin so are the runtime's: a thread of the program may be serving the network."""
+first = ""
+"""The first thing that it wrote, in words."""
+
+
+def begin() -> None:
+    sys.addaudithook(_noticed)
+
+
+def _noticed(event: str, arguments: tuple[Any, ...]) -> None:
+    global first
+    if first or event not in _ACCOUNTS or not passage.current():
+        return
+    what = "" if ours and _text(arguments[0]).startswith(ours) else _ACCOUNTS[event](arguments)
+    if what:
+        first = what
+
+
+def _opened(arguments: tuple[Any, ...]) -> str:
+    path, _, flags = arguments
+    if not isinstance(flags, int) or not flags & _WRITING or isinstance(path, int):
+        return ""
+    name = _text(path)
+    return "" if name in _NOWHERE or ".pyc" in name else f"it writes {name}"
+
+
+def _database(arguments: tuple[Any, ...]) -> str:
+    name = _text(arguments[0])
+    return "" if name in (":memory:", "") else f"it has a database in {name}"
+
+
+def _changed(arguments: tuple[Any, ...]) -> str:
+    name = _text(arguments[0])
+    return "" if "__pycache__" in name or ".pyc" in name or "pycache" in name else f"it changes files: {name}"
+
+
+def _text(path: object) -> str:
+    return path.decode("utf-8", "replace") if isinstance(path, bytes) else str(path)
+
+
+_ACCOUNTS = {"open": _opened, "sqlite3.connect": _database, **dict.fromkeys(_CHANGES, _changed)}

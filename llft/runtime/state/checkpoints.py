@@ -1,0 +1,199 @@
+"""The checkpoints of one replica process: which source its program has, its keeper, and what joiners get.
+
+Which source it is can be said when the program has begun: hooks are looked for in its main module when it
+first waits. Without a source the log is kept from birth, and the replica's log says so.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Protocol
+
+from llft import originals
+from llft.config import Checkpoints as Choice
+from llft.runtime.arising import arise
+from llft.runtime.birthplace import Birthplace
+from llft.runtime.checkpoint import Base
+from llft.runtime.driver import Driver
+from llft.runtime.native import image
+from llft.runtime.settings import GroupSettings
+from llft.runtime.state.hooks import RESTORE, SNAPSHOT, Hooks
+from llft.runtime.state.image_source import ImageSource
+from llft.runtime.state.keeper import Keeper, Scratch
+from llft.runtime.state.restart import Restart
+from llft.runtime.state.scratch import ScratchProcess
+from llft.runtime.state.source import IMAGE, NONE, Captured, Interposed, Source
+
+STAGGERED = 4
+"""So many replicas take their checkpoints at different lengths of the log, a quarter of its bound apart."""
+
+
+class Life(Protocol):
+    """What of a replica process is needed here."""
+
+    driver: Driver
+    birthplace: Birthplace
+    specification: dict[str, Any]
+    path: str
+
+    def say(self, text: str) -> None: ...
+
+
+class Checkpoints:
+    """`tend`, `base` and `provide_state` are called with the driver's lock held."""
+
+    def __init__(self, life: Life, settings: GroupSettings) -> None:
+        self._life = life
+        _remove_stale(f"{life.path}.state-", "")
+        self._driver = life.driver
+        self._settings = settings
+        self.keeper: Keeper | None = None
+        self._interposed: Interposed | None = None
+        self._hooks: Hooks | None = None
+        self._chosen = False
+        self.reason = "the program neither listens nor has threads, as yet"
+        """Why there are no checkpoints."""
+
+    def program_begins(self, interposed: Interposed) -> None:
+        """The interposition is in place, the program's first line is about to run."""
+        self._interposed = interposed
+        interposed.leave_out(f"{_directory(self._life.path)}/")
+        self._hooks = Hooks(self._driver.application, interposed, f"{self._life.path}.state")
+
+    def begin_again(self, base: Base, path: str) -> None:
+        """This program was restored from an image."""
+        self._hooks = None
+        assert self._interposed is not None
+        self._interposed.leave_out(f"{_directory(self._life.path)}/")
+        _remove_stale(f"{self._life.path}.state-", path)
+        self._keep_by(self._image())
+        assert self.keeper is not None
+        self.keeper.adopt(base, path)
+
+    def tend(self, now_ns: int) -> None:
+        if self._interposed is None:
+            return
+        if not self._chosen and self._driver.application.is_quiescent() and self._interposed.has_begun():
+            self._choose()
+        if self.keeper is not None:
+            if (
+                self._hooks is not None
+                and self.keeper.source is self._hooks
+                and self._driver.application.is_quiescent()
+            ):
+                self._hooks.look()
+            self.keeper.tend(now_ns)
+
+    def base(self) -> Base | None:
+        return self.keeper.base if self.keeper is not None else None
+
+    def provide_state(self, start: int, end: int, position: int) -> bytes | None:
+        """A piece of a state, for a joiner."""
+        path = self.keeper.file_of(position) if self.keeper is not None else ""
+        if not path:
+            return None
+        with open(path, "rb", buffering=0) as file:
+            file.seek(start)
+            piece = file.read(end - start)
+        return piece if len(piece) == end - start else None
+
+    def restart(self, base: Base, head: bytes, state: bytes) -> Restart:
+        """For a program that has not begun, and is to come to this state by its hooks."""
+        path = f"{self._life.path}.state-{base.position}"
+        with open(path, "wb") as file:
+            file.write(state)
+
+        def restore() -> None:
+            assert self._hooks is not None
+            with self._driver.aside():
+                self._hooks.restore(state)
+            self._keep_by(self._hooks)
+            assert self.keeper is not None
+            self.keeper.adopt(base, path)
+
+        return Restart(head, base.position, base.digest, restore)
+
+    def close(self) -> None:
+        if self.keeper is not None:
+            self.keeper.close()
+
+    def statistics(self) -> dict[str, int | str]:
+        if self.keeper is None or self._interposed is None:
+            return {"source": NONE, "why": self.reason}
+        outside = self._interposed.outside_state() if self.keeper.source.name == IMAGE else ""
+        return {**self.keeper.statistics(), "why_not": outside}
+
+    # -- the choice ------------------------------------------------------------------------------------
+
+    def _choose(self) -> None:
+        """When the program first waits for something."""
+        self._chosen = True
+        source, self.reason = self._source()
+        if source is None:
+            self._life.say(f"no checkpoints, the log is kept from birth: {self.reason}")
+            return
+        self._keep_by(source)
+        self._life.say(f"checkpoints by {source.name}")
+
+    def _source(self) -> tuple[Source | None, str]:
+        choice = self._settings.checkpoints
+        assert self._hooks is not None
+        if choice is Choice.NONE:
+            return None, "so it is configured"
+        if not self._driver.token:
+            return None, "threads run side by side (--threads ordered)"
+        if choice is not Choice.IMAGE and self._hooks.are_there():
+            return self._hooks, ""
+        if choice is not Choice.IMAGE:
+            return None, f"the program has no {SNAPSHOT} and {RESTORE}, and images were not asked for"
+        reason = image.obstacle()
+        return (None, reason) if reason else (self._image(), "")
+
+    def _image(self) -> ImageSource:
+        interposed, life = self._interposed, self._life
+        assert interposed is not None
+        return ImageSource(
+            self._driver,
+            interposed,
+            f"{life.path}.state",
+            life.specification["temporary"],
+            lambda carried: arise(life, interposed, carried),  # type: ignore[arg-type]  # a ReplicaProcess
+        )
+
+    def _keep_by(self, source: Source) -> None:
+        self._chosen = True
+        place = (self._life.specification["replica"] - 1) % STAGGERED
+        log_bytes = self._settings.checkpoint_log_kb * 1024
+        self.keeper = Keeper(
+            self._driver,
+            source,
+            self._begin_scratch,
+            self._life.say,
+            log_bytes=log_bytes + log_bytes * place // STAGGERED,
+        )
+
+    def _begin_scratch(self, captured: Captured, head: bytes, followed: bytes) -> Scratch:
+        assert self.keeper is not None
+        birthplace = self._life.birthplace
+        return ScratchProcess(
+            f"{self._life.path}.scratch",
+            birthplace.command(),
+            birthplace.environment,
+            self.keeper.source.name,
+            captured,
+            (head, followed),
+        )
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _remove_stale(prefix: str, kept: str) -> None:
+    """States of former lives, which were killed before they could remove them."""
+    directory = _directory(prefix)
+    for name in originals.listdir(directory):
+        path = f"{directory}/{name}"
+        if path.startswith(prefix) and path != kept:
+            with suppress(FileNotFoundError):
+                originals.unlink(path)

@@ -1,0 +1,43 @@
+"""The two effects that concern the program's state: what a State message says of it, and becoming that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llft.errors import PeerError
+from llft.runtime.checkpoint import Checkpoint, pack, unpack
+from llft.runtime.state.restart import Restart
+
+if TYPE_CHECKING:
+    from llft.runtime.driver import Driver
+
+
+def capture(driver: Driver) -> bytes:
+    """Where the program is now, in the words of its log."""
+    application, core, world = driver.application, driver.core, driver.world
+    log = application.log
+    out = list(application.out_for_core)
+    is_out = core.determinizer.is_out
+    again = [number for number in application.threads if number not in out and is_out(number)]
+    birth_id = core.standing.birth_id
+    taken = Checkpoint(birth_id, log.length, log.digest, out, again, world.fingerprint(), world.base())
+    return pack(taken, log)
+
+
+def restore(driver: Driver, state: bytes) -> None:
+    try:
+        checkpoint = unpack(state)
+    except PeerError as error:
+        driver.world.reborn(str(error))
+
+    def replay(data: bytes, restart: Restart | None = None) -> None:
+        with driver.lock:
+            try:
+                driver.application.begin_replay(data, checkpoint.out, checkpoint.again, restart)
+            except PeerError:
+                raise  # the bytes are not a log: they are fetched again
+            except Exception as error:  # noqa: BLE001 (the driver's invariant 4)
+                driver.fail_replay(error)
+
+    driver.application.begin_restoring()
+    driver.world.restore(checkpoint, replay)

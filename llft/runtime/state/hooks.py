@@ -1,0 +1,121 @@
+"""Application hooks: `__llft_snapshot__` and `__llft_restore__` of the program's main module.
+
+LLFT cannot put a thread into the midst of a function. So a state is captured only where the program *stands*
+as it stood once before, at a ready point: same threads, same stacks, same descriptors, no connection
+(docs/CHECKPOINTS.md, "Hooks: where the threads are"). The hooks run in a thread of the runtime's, under the
+driver's lock: they must only compute.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from llft import originals
+from llft.runtime.application import Application
+from llft.runtime.stacks import stacks
+from llft.runtime.state.source import HOOKS, Captured, Interposed, NotCapturedError
+
+SNAPSHOT, RESTORE = "__llft_snapshot__", "__llft_restore__"
+READY_POINTS_MAX = 64
+HEAD_BYTES_MAX = 4 * 1024 * 1024
+STACK_DEPTH = 100
+_OURS = "/llft/runtime/"
+
+Stand = tuple[object, ...]
+
+
+class ReadyPoint(NamedTuple):
+    position: int
+    digest: int
+
+
+class Hooks:
+    name = HOOKS
+
+    def __init__(self, application: Application, interposed: Interposed, path: str) -> None:
+        """`path` is where states are put, with their positions added."""
+        self._application = application
+        self._interposed = interposed
+        self._path = path
+        self._ready_points: dict[Stand, ReadyPoint] = {}
+
+    def are_there(self) -> bool:
+        main = self._interposed.main()
+        return callable(getattr(main, SNAPSHOT, None)) and callable(getattr(main, RESTORE, None))
+
+    def look(self) -> None:
+        """At quiescent points early in the program's life: where it stands now it may stand again."""
+        log = self._application.log
+        early = log.start == 0 and log.length <= HEAD_BYTES_MAX
+        if early and len(self._ready_points) < READY_POINTS_MAX and not self._interposed.is_connected():
+            self._ready_points.setdefault(self._stand(), ReadyPoint(log.length, log.digest))
+
+    def obstacle(self) -> str:
+        if self._interposed.is_connected():
+            return "a connection is open"
+        if self._stand() not in self._ready_points:
+            return "its threads stand where they did not stand early in its life"
+        return ""
+
+    def capture(self) -> Captured:
+        began_ns = originals.monotonic_ns()
+        log, ready = self._application.log, self._ready_points[self._stand()]
+        if log.start and ready.position > len(log.head):
+            raise NotCapturedError("the log of that ready point is not kept")
+        state = self._header() + self._snapshot()
+        path = f"{self._path}-{log.length}"
+        with open(path, "wb") as file:
+            file.write(state)
+        pause_ns = originals.monotonic_ns() - began_ns
+        return Captured(
+            path, log.length, log.digest, pause_ns, head_bytes=ready.position, head_digest=ready.digest
+        )
+
+    def restore(self, state: bytes) -> None:
+        """At the ready point of that state, in the midst of a replay."""
+        header, _, bytes_of_program = state.partition(b"\n")
+        marks = json.loads(header)
+        log = self._application.log
+        self._ready_points = {self._stand(): ReadyPoint(len(log.head), marks["head_digest"])}
+        getattr(self._interposed.main(), RESTORE)(bytes_of_program)
+        for number, count in marks["spawned"]:
+            self._application.threads[number].spawned_count = count
+        self._interposed.adopt(marks["interposed"])
+
+    def _snapshot(self) -> bytes:
+        before = self._interposed.marks()
+        try:
+            state: Any = getattr(self._interposed.main(), SNAPSHOT)()
+        except Exception as error:
+            raise NotCapturedError(f"{SNAPSHOT} raised {error!r}") from error
+        finally:
+            self._interposed.adopt(before)
+        if not isinstance(state, bytes):
+            raise NotCapturedError(f"{SNAPSHOT} gave {type(state).__name__}: let it return bytes")
+        return state
+
+    def _header(self) -> bytes:
+        threads = self._application.threads.values()
+        ready = self._ready_points[self._stand()]
+        marks = {
+            "interposed": self._interposed.marks(),
+            "spawned": [[thread.number, thread.spawned_count] for thread in threads],
+            "head_digest": ready.digest,
+        }
+        return json.dumps(marks).encode() + b"\n"
+
+    def _stand(self) -> Stand:
+        known = stacks(STACK_DEPTH)
+        threads = sorted(self._application.threads.values(), key=lambda thread: thread.number)
+        return (
+            tuple(
+                (
+                    thread.number,
+                    thread.kind,
+                    tuple(line for line in known.get(thread.ident, ()) if _OURS not in line),
+                )
+                for thread in threads
+            ),
+            tuple(self._interposed.descriptors()),
+        )

@@ -1,0 +1,93 @@
+"""The process image as a source of state: nothing is asked of the program (docs/CHECKPOINTS.md, "Images").
+
+The thread that takes it is the pacemaker, under the driver's lock and with the interpreter's: every thread of
+the program waits at its gate. `capture` returns twice. In the process that goes on it returns; in one that
+is restored it has everything arranged (`arise`) and unwinds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from llft import originals
+from llft.runtime.driver import Driver
+from llft.runtime.native import image
+from llft.runtime.native.image import ImageError
+from llft.runtime.state.open_files import OpenFile, open_files, working_directory
+from llft.runtime.state.source import IMAGE, Captured, Interposed, NotCapturedError, RestoredError
+
+LIFELINES = "life-"
+"""Mappings of these files are shared with other processes, by the runtime itself."""
+
+
+class Carried(NamedTuple):
+    """Of the process that was imaged, beside its memory."""
+
+    position: int
+    digest: int
+    files: list[OpenFile]
+    directory: str
+    umask: int
+
+
+class ImageSource:
+    name = IMAGE
+
+    def __init__(
+        self,
+        driver: Driver,
+        interposed: Interposed,
+        path: str,
+        temporary: str,
+        arise: Callable[[Carried], None],
+    ) -> None:
+        """`path` is where images are put, with their positions added, and beside it are the lifelines."""
+        self._driver = driver
+        self._interposed = interposed
+        self._path = path
+        self._temporary = temporary
+        self._arise = arise
+
+    def obstacle(self) -> str:
+        driver = self._driver
+        outside = self._interposed.outside_state()
+        if not outside and originals.listdir(self._temporary):
+            outside = "it has temporary files"
+        if outside:
+            driver.pump_held = False
+            return f"{outside}, and an image does not carry files"
+        if driver.application.pump is not None:
+            driver.pump_held = True
+            driver.poller.wake()
+            return "a thread of the program serves the network; it was asked to leave that"
+        return ""
+
+    def capture(self) -> Captured:
+        driver = self._driver
+        log = driver.application.log
+        path = f"{self._path}-{log.length}"
+        skipped = os.path.join(os.path.realpath(os.path.dirname(path)), LIFELINES)
+        try:
+            umask = originals.umask(0o077)
+            originals.umask(umask)
+            carried = Carried(log.length, log.digest, open_files(), working_directory(), umask)
+            taken = image.take(path, skipped)
+        except ImageError as error:
+            raise NotCapturedError(str(error)) from error
+        finally:
+            driver.pump_held = False
+        if taken.restored:
+            self._arise(carried)
+            raise RestoredError
+        return Captured(
+            path, carried.position, carried.digest, taken.pause_ns, ready=lambda: _is_written(taken.child)
+        )
+
+
+def _is_written(child: int) -> bool:
+    try:
+        return image.is_written(child)
+    except ImageError as error:
+        raise NotCapturedError(str(error)) from error

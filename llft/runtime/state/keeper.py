@@ -1,0 +1,246 @@
+"""Keeps a replica's past bounded: captures states, has them verified, and drops the log before them.
+
+    RESTING     -- the log has grown, the source can -->          WITNESSING
+    WITNESSING  -- enough calls since, quiescent again -->        VERIFYING
+    VERIFYING   -- the scratch process came to the same -->       RESTING, the log before the state dropped
+    VERIFYING   -- it did not -->                                 RESTING, nothing dropped; later again
+    any         -- FAILURES_MAX failures in a row -->             OFF
+
+docs/CHECKPOINTS.md has the invariants. `tend` is called by the pacemaker, under the driver's lock, and never
+blocks. What fails here is told and costs memory, never the replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from llft import originals
+from llft.instant import MS, SECOND
+from llft.runtime.checkpoint import Base
+from llft.runtime.driver import Driver
+from llft.runtime.state.source import Captured, NotCapturedError, Source
+from llft.runtime.state.witness import Witness
+
+FAILURES_MAX = 5
+WITNESSED_CALLS_MIN = 64
+WITNESS_NS = 2 * SECOND
+"""A state of a busy program is verified over so much of its life, of an idle one over so many calls."""
+VERIFICATION_NS = 120 * SECOND
+IMPATIENT_NS = 60 * SECOND
+"""After so long without a point at which a due checkpoint can be taken, people are told why."""
+
+
+class Phase(Enum):
+    RESTING = "resting"
+    WITNESSING = "witnessing"
+    VERIFYING = "verifying"
+    OFF = "off"
+
+
+class Verdict(NamedTuple):
+    digest: int
+    calls: int
+    content: str
+    """Of the state's bytes."""
+    size: int
+
+
+class Scratch(Protocol):
+    """A process that has been given a state and a piece of log."""
+
+    def verdict(self) -> Verdict | None:
+        """None: not yet. NotCapturedError: it failed."""
+
+    def end(self) -> None: ...
+
+
+BeginScratch = Callable[[Captured, bytes, bytes], Scratch]
+"""A state, the head of the log that it needs, and the log that follows it."""
+
+
+class Keeper:
+    def __init__(
+        self,
+        driver: Driver,
+        source: Source,
+        begin_scratch: BeginScratch,
+        say: Callable[[str], None],
+        *,
+        log_bytes: int,
+    ) -> None:
+        """A checkpoint is due when the log has grown by `log_bytes` since the last one."""
+        self._driver = driver
+        self.source = source
+        self._begin_scratch = begin_scratch
+        self._say = say
+        self._log_bytes = log_bytes
+        self.phase = Phase.RESTING
+        self.base: Base | None = None
+        self._files: dict[int, str] = {}
+        """Of the base, and of the one before: joiners may be about to use that."""
+        self.verified_count = self.failed_count = self.dropped_bytes = 0
+        self.longest_pause_ns = 0
+        self._failures = 0
+        self._captured: Captured | None = None
+        self._witness = Witness()
+        self._scratch: Scratch | None = None
+        self._since_ns = 0
+        self._due_ns = 0
+        self._told = ""
+
+    def tend(self, now_ns: int) -> None:
+        try:
+            if self.phase is Phase.RESTING:
+                self._rest(now_ns)
+            elif self.phase is Phase.WITNESSING:
+                self._witness_on(now_ns)
+            elif self.phase is Phase.VERIFYING:
+                self._verify(now_ns)
+        except (NotCapturedError, OSError) as error:
+            self._fail(str(error))
+
+    def adopt(self, base: Base, path: str) -> None:
+        """This program was itself restored from a verified state."""
+        self.base = base
+        self._files = {base.position: path}
+
+    def file_of(self, position: int) -> str:
+        """Of the state that was captured there; "" if it is not kept."""
+        return self._files.get(position, "")
+
+    def close(self) -> None:
+        """This life ends."""
+        self._give_up_captured()
+        for path in self._files.values():
+            _unlink(path)
+
+    # -- the phases --------------------------------------------------------------------------------
+
+    def _rest(self, now_ns: int) -> None:
+        driver = self._driver
+        log = driver.application.log
+        if not driver.application.is_quiescent():
+            return
+        grown = log.length - (self.base.position if self.base else log.start)
+        if grown < self._log_bytes << self._failures:
+            return
+        obstacle = self.source.obstacle()
+        if obstacle:
+            self._be_patient(obstacle, now_ns)
+            return
+        self._due_ns = 0
+        self._captured = captured = self.source.capture()
+        self.longest_pause_ns = max(self.longest_pause_ns, captured.pause_ns)
+        self._witness = driver.application.witness = Witness()
+        self._since_ns = now_ns
+        self.phase = Phase.WITNESSING
+
+    def _be_patient(self, obstacle: str, now_ns: int) -> None:
+        self._due_ns = self._due_ns or now_ns
+        if now_ns - self._due_ns > IMPATIENT_NS and obstacle != self._told:
+            self._told = obstacle
+            self._say(f"no checkpoint for a while, the log grows: {obstacle}")
+
+    def _witness_on(self, now_ns: int) -> None:
+        driver, captured = self._driver, self._captured
+        assert captured is not None
+        enough = self._witness.count >= WITNESSED_CALLS_MIN and now_ns - self._since_ns >= WITNESS_NS
+        if not enough or not driver.application.is_quiescent() or not captured.ready():
+            return
+        driver.application.witness = None
+        log = driver.application.log
+        followed = log.piece(captured.position, log.length)
+        self._scratch = self._begin_scratch(captured, log.piece(0, captured.head_bytes), followed)
+        self._since_ns = now_ns
+        self.phase = Phase.VERIFYING
+
+    def _verify(self, now_ns: int) -> None:
+        assert self._scratch is not None
+        verdict = self._scratch.verdict()
+        if verdict is None:
+            if now_ns - self._since_ns > VERIFICATION_NS:
+                raise NotCapturedError(f"not verified within {VERIFICATION_NS / SECOND:.0f} s")
+            return
+        if (verdict.digest, verdict.calls) != (self._witness.digest, self._witness.count):
+            raise NotCapturedError(
+                f"restored, the program called something else ({verdict.calls} calls, "
+                f"{self._witness.count} here)"
+            )
+        self._take_as_base(verdict)
+
+    def _take_as_base(self, verdict: Verdict) -> None:
+        captured, self._captured = self._captured, None
+        assert captured is not None
+        self._drop(before=self.base, head_bytes=captured.head_bytes)
+        self.base = Base(
+            self.source.name,
+            captured.position,
+            captured.digest,
+            verdict.size,
+            verdict.content,
+            captured.head_bytes,
+            captured.head_digest,
+        )
+        self._files[captured.position] = captured.path
+        self.verified_count += 1
+        self._failures = 0
+        self._give_up_captured()
+        self.phase = Phase.RESTING
+        self._say(
+            f"checkpoint at {captured.position}: {verdict.size / 1e6:.1f} MB of state by {self.source.name}, "
+            f"pause {captured.pause_ns / MS:.1f} ms, verified over {verdict.calls} calls"
+        )
+
+    def _drop(self, before: Base | None, *, head_bytes: int) -> None:
+        """The log before the former base, and what states are older: with the former base somebody may
+        be joining just now."""
+        if before is None:
+            return
+        log = self._driver.application.log
+        dropped = before.position - log.start
+        log.drop_before(before.position, before.digest, head_bytes=max(head_bytes, before.head_bytes))
+        self.dropped_bytes += dropped
+        for position in [position for position in self._files if position < before.position]:
+            _unlink(self._files.pop(position))
+
+    # -- what went wrong -----------------------------------------------------------------------------
+
+    def _fail(self, reason: str) -> None:
+        self._give_up_captured()
+        self.failed_count += 1
+        self._failures += 1
+        self.phase = Phase.RESTING
+        self._say(f"no checkpoint: {reason}")
+        if self._failures >= FAILURES_MAX:
+            self.phase = Phase.OFF
+            since = "its last checkpoint" if self.base else "birth"
+            self._say(f"no more checkpoints in this life: the log is kept from {since}")
+
+    def _give_up_captured(self) -> None:
+        self._driver.application.witness = None
+        if self._scratch is not None:
+            self._scratch.end()
+            self._scratch = None
+        if self._captured is not None:
+            _unlink(self._captured.path)
+            self._captured = None
+
+    def statistics(self) -> dict[str, int | str]:
+        return {
+            "source": self.source.name,
+            "phase": self.phase.value,
+            "verified": self.verified_count,
+            "failed": self.failed_count,
+            "base": self.base.position if self.base else 0,
+            "state_bytes": self.base.size if self.base else 0,
+            "dropped_bytes": self.dropped_bytes,
+            "longest_pause_us": self.longest_pause_ns // 1000,
+        }
+
+
+def _unlink(path: str) -> None:
+    with suppress(FileNotFoundError):
+        originals.unlink(path)

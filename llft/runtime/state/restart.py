@@ -1,0 +1,15 @@
+"""How a program comes to a state of its own, by its hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Restart(NamedTuple):
+    """It is replayed over the beginning of its log, then restored. What follows begins at `position`."""
+
+    head: bytes
+    position: int
+    digest: int
+    restore: Callable[[], None]

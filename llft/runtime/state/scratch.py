@@ -1,0 +1,109 @@
+"""A scratch process, as the replica sees it: given a state and a piece of log, what did the program call?
+
+It is started in the same way as a replica, so that the interpreter in it is in the same state when the
+program begins. Everything it is told is in one file; what it found is in another. It ends with the
+replica, or when it is ended here, by its process id.
+"""
+
+from __future__ import annotations
+
+import json
+import posix
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from llft import originals
+from llft.runtime.state.keeper import Verdict
+from llft.runtime.state.source import Captured, NotCapturedError
+
+SCRATCH = "LLFT_SCRATCH"
+_LAST_WORDS_BYTES = 600
+_SIGKILL = 9
+_exit_code = posix.waitstatus_to_exitcode
+"""Negative: the signal that ended it."""
+
+
+class Task(NamedTuple):
+    """What a scratch process is told."""
+
+    source: str
+    state: str
+    position: int
+    digest: int
+    head: str
+    log: str
+    verdict: str
+    temporary: str
+
+
+def read_task(path: str) -> Task:
+    with open(path, "rb") as file:
+        return Task(*json.loads(file.read()))
+
+
+class ScratchProcess:
+    def __init__(
+        self,
+        prefix: str,
+        command: list[str],
+        environment: Mapping[str, str],
+        source: str,
+        captured: Captured,
+        log: tuple[bytes, bytes],
+    ) -> None:
+        """`prefix` is of its files' names; `log` is the head, and what follows the state."""
+        self._paths = [f"{prefix}.{name}" for name in ("task", "head", "log", "verdict", "words")]
+        task, head, followed, self._verdict, self._words = self._paths
+        what = Task(
+            source,
+            captured.path,
+            captured.position,
+            captured.digest,
+            head,
+            followed,
+            self._verdict,
+            f"{prefix}.tmp",
+        )
+        for path, data in zip((task, head, followed), (json.dumps(what).encode(), *log), strict=True):
+            with open(path, "wb") as file:
+                file.write(data)
+        self._pid = originals.posix_spawn(
+            command[0], command, {**environment, SCRATCH: task}, file_actions=self._actions()
+        )
+
+    def _actions(self) -> list[tuple[object, ...]]:
+        """What the program prints, it has printed; what goes wrong is for us."""
+        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC
+        return [
+            (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
+            (posix.POSIX_SPAWN_OPEN, 1, "/dev/null", posix.O_WRONLY, 0),
+            (posix.POSIX_SPAWN_OPEN, 2, self._words, flags, 0o600),
+        ]
+
+    def verdict(self) -> Verdict | None:
+        done, status = originals.waitpid(self._pid, posix.WNOHANG)
+        if not done:
+            return None
+        self._pid = 0
+        if status:
+            raise NotCapturedError(f"its trial failed with status {_exit_code(status)}: {self._last_words()}")
+        with open(self._verdict, "rb") as file:
+            return Verdict(*json.loads(file.read()))
+
+    def _last_words(self) -> str:
+        try:
+            with open(self._words, "rb") as file:
+                text = file.read()[-_LAST_WORDS_BYTES:].decode("utf-8", "replace")
+        except OSError:
+            return "it said nothing"
+        return text.strip() or "it said nothing"
+
+    def end(self) -> None:
+        if self._pid:
+            originals.kill(self._pid, _SIGKILL)
+            originals.waitpid(self._pid, 0)
+            self._pid = 0
+        for path in self._paths:
+            with suppress(FileNotFoundError):
+                originals.unlink(path)

@@ -1,0 +1,165 @@
+"""Inside a scratch process: the program, its log, and no group.
+
+It is a driver without a core: all that the program calls is answered from the log, and when the log is over
+the process tells what the program called since the state, and ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, NoReturn, cast
+
+from llft import originals
+from llft.config import GroupConfig
+from llft.core import effects, events
+from llft.core.replica import Replica
+from llft.errors import InvariantError
+from llft.identifiers import NO_VIEW, BirthId, ViewId
+from llft.instant import NEVER
+from llft.journal.record import Record
+from llft.runtime import own_log
+from llft.runtime.checkpoint import Base, Checkpoint
+from llft.runtime.driver import Driver
+from llft.runtime.fingerprint import Fingerprint
+from llft.runtime.poller import Poller
+from llft.runtime.state.hooks import Hooks
+from llft.runtime.state.keeper import Verdict
+from llft.runtime.state.restart import Restart
+from llft.runtime.state.scratch import Task
+from llft.runtime.state.source import Interposed
+from llft.runtime.state.witness import Witness
+
+FAILED_STATUS = 70
+_PIECE_BYTES = 1 << 20
+
+
+class NoCore:
+    """In the place of a core: whoever comes here has left the log."""
+
+    live = False
+
+    def __init__(self) -> None:
+        self.config = GroupConfig(group_id=1)
+
+    def next_deadline(self) -> int:
+        return NEVER
+
+    def step(self, event: events.Event, now_ns: int) -> list[effects.Effect]:
+        raise InvariantError("scratch_beyond_its_log", event=event)
+
+
+class ScratchWorld:
+    """The driver's world and network: there is none."""
+
+    def died(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn:
+        own_log.write(f"{reason}\n")
+        originals.exit_now(FAILED_STATUS)
+
+    reborn = stopped = died
+
+    def multicast(self, group_id: int, data: bytes) -> None: ...
+    def transmit(self, birth_id: BirthId, data: bytes) -> None: ...
+    def receive(self) -> list[bytes]:
+        return []
+
+    def work(self, now_ns: int) -> list[BirthId]:
+        return []
+
+    def write(self, record: Record) -> None: ...
+    def flush(self) -> None: ...
+    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None: ...
+    def base(self) -> Base | None:
+        return None
+
+    def fingerprint(self) -> Fingerprint:
+        return {}
+
+
+class ScratchLife(ScratchWorld):
+    """The interposition's port as well, for a program that begins in this process."""
+
+    def __init__(self, specification: dict[str, Any], task: Task) -> None:
+        self._task = task
+        self._hooks: Hooks | None = None
+        self._endpoints: dict[str, int] = specification.get("endpoints", {})
+        self.driver = Driver(cast(Replica, NoCore()), self, self, Poller())
+        self.call = self.driver.call
+        self.spawn = self.driver.spawn
+        self.current = self.driver.current
+
+    def program_begins(self, interposed: Interposed) -> None:
+        self._hooks = Hooks(self.driver.application, interposed, "")
+
+    def begin(self) -> None:
+        """By hooks: a program that is about to begin."""
+        task, driver = self._task, self.driver
+
+        def restore() -> None:
+            assert self._hooks is not None
+            with driver.aside():
+                self._hooks.restore(contents(task.state))
+            driver.application.witness = Witness()
+
+        with driver.lock:
+            driver.application.past_over = lambda: tell(driver, task)
+            driver.application.begin_restoring()
+            restart = Restart(contents(task.head), task.position, task.digest, restore)
+            driver.application.begin_replay(contents(task.log), [], (), restart)
+
+    # -- Port --------------------------------------------------------------------------------------
+
+    def ordered(self) -> bool:
+        return False
+
+    def listening(self, host: str, port: int) -> None: ...
+    def not_listening(self, host: str, port: int) -> None: ...
+
+    def group_of(self, host: str, port: int) -> int:
+        return self._endpoints.get(f"{host}:{port}", 0)
+
+    def gateway(self) -> int:
+        raise InvariantError("scratch_asked_the_outside")
+
+    def ended(self, status: int) -> NoReturn:
+        self.died(f"the program ended with status {status}")
+
+
+def follow_image(driver: Driver, task: Task) -> None:
+    """This process was restored from an image; its port is the one that it had. Lock held."""
+    world = ScratchWorld()
+    driver.world = driver.network = world
+    driver.begin_again(cast(Replica, NoCore()), Poller())
+    application = driver.application
+    application.begin_again(task.position, task.digest)
+    application.witness = Witness()
+    application.past_over = lambda: tell(driver, task)
+    application.begin_restoring()
+    application.begin_replay(contents(task.log), [])
+
+
+def tell(driver: Driver, task: Task) -> NoReturn:
+    """The log is over."""
+    witness = driver.application.witness
+    assert witness is not None
+    content, size = digest_of(task.state)
+    verdict = Verdict(witness.digest, witness.count, content, size)
+    with open(task.verdict, "wb") as file:
+        file.write(json.dumps(verdict).encode())
+    originals.exit_now(0)
+
+
+def contents(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def digest_of(path: str) -> tuple[str, int]:
+    """Of a file, and its size."""
+    digest, size = blake2b(digest_size=16), 0
+    with open(path, "rb", buffering=0) as file:
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+            size += len(piece)
+    return digest.hexdigest(), size

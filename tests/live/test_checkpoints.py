@@ -1,0 +1,118 @@
+"""Checkpoints of real programs: verified, the log before them dropped, and joined from, under load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llft.runtime.control_client import ask
+from llft.runtime.native.build import library
+from tests.live.application_world import (
+    CLIENTS,
+    Clients,
+    LineSpeaker,
+    ReplicatedRun,
+    assert_journals_hold,
+    assert_like_unreplicated,
+    replicated,
+)
+from tests.live.test_applications import SERVERS
+
+LOG_KB = 4
+JOINS = 2
+
+needs_images = pytest.mark.skipif(not library(), reason="no native parts here")
+
+
+def statuses(run: ReplicatedRun, group: dict[str, Any]) -> list[dict[str, Any]]:
+    numbers = [member["replica"] for member in group["members"]]
+    return [
+        ask(run.directory.socket(f"replica-{number}"), {"do": "status"}, timeout_s=5.0) for number in numbers
+    ]
+
+
+def await_dropped(run: ReplicatedRun, source: str) -> None:
+    """Until every replica has verified states of this kind, and has forgotten what came before them."""
+
+    def dropped(group: dict[str, Any]) -> bool:
+        found = statuses(run, group)
+        return all(
+            each["checkpoints"]["source"] == source
+            and each["checkpoints"]["base"] > 0
+            and each["log_kept_bytes"] < each["log_bytes"]
+            for each in found
+        )
+
+    run.await_whole()
+    run.until("drop its log", dropped)
+
+
+def said(run: ReplicatedRun) -> str:
+    return "\n".join(path.read_text(errors="replace") for path in run.directory.path.glob("replica-*.log"))
+
+
+@needs_images
+@pytest.mark.parametrize("name", ["kv-locked", "aiohttp"])
+def test_replicas_join_by_image_and_take_over(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    """Threads with state in their handlers' locals; coroutines that are suspended."""
+    words, speak, _ = SERVERS[name]
+    home = tmp_path_factory.mktemp("h")
+    with replicated(home, name, words, checkpoints="image", checkpoint_log_kb=LOG_KB) as run:
+        clients = Clients(CLIENTS, lambda: speak(run.port))
+        for _ in range(JOINS):
+            await_dropped(run, "image")
+            run.kill_primary()
+        await_dropped(run, "image")
+        entries = clients.stop()
+        last = speak(run.port)
+        dump = last.dump()
+        last.close()
+        run.await_whole()
+        log = said(run)
+    assert log.count("as an image") >= JOINS
+    assert "no checkpoint:" not in log
+    assert_journals_hold(run)
+    assert_like_unreplicated(entries, dump, words, speak)
+
+
+def test_replicas_join_by_hooks(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """One request a connection: between two of them nobody is connected."""
+    words = ["kv_hooked.py"]
+    home = tmp_path_factory.mktemp("h")
+    with replicated(home, "kv-hooked", words, checkpoint_log_kb=LOG_KB) as run:
+        clients = Clients(2, lambda: OneRequest(run.port))
+        for _ in range(JOINS):
+            await_dropped(run, "hooks")
+            run.kill_primary()
+        run.await_whole()
+        entries = clients.stop()
+        dump = OneRequest(run.port).dump()
+        log = said(run)
+    assert log.count("bytes of state by hooks") >= JOINS
+    assert "no checkpoint:" not in log
+    assert_journals_hold(run)
+    assert_like_unreplicated(entries, dump, words, OneRequest)
+
+
+class OneRequest:
+    """Speaks on a new connection each time."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def add(self, who: str, number: int, amount: int) -> dict[str, Any]:
+        speaker = LineSpeaker(self._port)
+        try:
+            return speaker.add(who, number, amount)
+        finally:
+            speaker.close()
+
+    def dump(self) -> dict[str, Any]:
+        speaker = LineSpeaker(self._port)
+        try:
+            return speaker.dump()
+        finally:
+            speaker.close()
+
+    def close(self) -> None: ...

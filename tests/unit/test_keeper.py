@@ -1,0 +1,213 @@
+"""The keeper: what is dropped, and when. Program, source and scratch process are driven by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llft.core.determinizer.operations import ReadClock, Send
+from llft.instant import SECOND
+from llft.runtime.application import Application
+from llft.runtime.birth_log import OPERATION_KINDS
+from llft.runtime.state.keeper import FAILURES_MAX, IMPATIENT_NS, VERIFICATION_NS, Keeper, Phase, Verdict
+from llft.runtime.state.source import Captured, NotCapturedError
+from llft.runtime.state.witness import detail
+
+LOG_BYTES = 100
+
+
+class Program:
+    """Thread 1 of an application, driven by hand; also the keeper's driver, source and scratch process."""
+
+    name = "hooks"
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.application = Application(
+            ordered=False, open_gate=lambda gate: None, start_thread=lambda thread: None
+        )
+        self.application.add_thread(1, None)
+        self.application.start(1, "")
+        self.clock = ReadClock(1)
+        self._call()
+        self.why_not = ""
+        self.failure = ""
+        self.answer: Callable[[], Verdict | None] = lambda: None
+        self.given: list[tuple[int, bytes, bytes]] = []
+        self.ended = 0
+        self.said: list[str] = []
+        self.keeper = Keeper(
+            self,  # type: ignore[arg-type]
+            self,
+            self.begin_scratch,
+            self.said.append,
+            log_bytes=LOG_BYTES,
+        )
+
+    def _call(self) -> None:
+        thread = self.application.threads[1]
+        thread.given = False
+        kind = OPERATION_KINDS[ReadClock]
+        assert self.application.called(thread, kind, self.application.about(self.clock))
+
+    def live(self, calls: int = 200) -> None:
+        for number in range(calls):
+            self.application.give(1, number)
+            self._call()
+
+    def obstacle(self) -> str:
+        return self.why_not
+
+    def capture(self) -> Captured:
+        if self.failure:
+            raise NotCapturedError(self.failure)
+        log = self.application.log
+        path = self.directory / f"state-{log.length}"
+        path.write_bytes(b"state")
+        return Captured(str(path), log.length, log.digest, 5)
+
+    def begin_scratch(self, captured: Captured, head: bytes, followed: bytes) -> Program:
+        self.given.append((captured.position, head, followed))
+        return self
+
+    def verdict(self) -> Verdict | None:
+        return self.answer()
+
+    def end(self) -> None:
+        self.ended += 1
+
+    def agree(self) -> None:
+        """The scratch process comes to what the witness saw."""
+        witness = self.application.witness
+        assert witness is not None
+        found = Verdict(witness.digest, witness.count, "content", 5)
+        self.answer = lambda: found
+
+    def states(self) -> list[str]:
+        return sorted(path.name for path in self.directory.iterdir())
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def checkpoint(program: Program, now_ns: int) -> int:
+    """One whole round; returns the position of its state."""
+    program.live()
+    program.keeper.tend(now_ns)
+    assert program.keeper.phase is Phase.WITNESSING
+    position = program.application.log.length
+    program.live()
+    program.agree()
+    program.keeper.tend(now_ns + 3 * SECOND)
+    assert program.keeper.phase is Phase.VERIFYING
+    program.keeper.tend(now_ns + 4 * SECOND)
+    assert program.keeper.phase is Phase.RESTING
+    return position
+
+
+def test_nothing_happens_before_the_log_has_grown(program: Program) -> None:
+    program.keeper.tend(0)
+    assert program.keeper.phase is Phase.RESTING
+    assert program.states() == []
+
+
+def test_a_verified_state_is_the_base_and_the_log_before_the_former_one_goes(program: Program) -> None:
+    first = checkpoint(program, 0)
+    log = program.application.log
+    assert program.keeper.base is not None
+    assert (program.keeper.base.position, log.start) == (first, 0)
+    second = checkpoint(program, 10 * SECOND)
+    assert (program.keeper.base.position, log.start) == (second, first)
+    third = checkpoint(program, 20 * SECOND)
+    assert log.start == second
+    assert program.states() == [f"state-{second}", f"state-{third}"]
+    program.keeper.close()
+    assert program.states() == []
+
+
+def test_the_scratch_process_gets_the_log_that_follows(program: Program) -> None:
+    position = checkpoint(program, 0)
+    ((given, head, followed),) = program.given
+    assert (given, head) == (position, b"")
+    assert followed == program.application.log.piece(position, program.application.log.length)
+
+
+def test_another_digest_is_no_checkpoint_and_drops_nothing(program: Program) -> None:
+    program.live()
+    program.keeper.tend(0)
+    program.live()
+    program.agree()
+    true = program.answer()
+    assert true is not None
+    program.answer = lambda: true._replace(digest=true.digest ^ 1)
+    program.keeper.tend(3 * SECOND)
+    program.keeper.tend(4 * SECOND)
+    assert program.keeper.base is None
+    assert program.application.log.start == 0
+    assert program.application.witness is None
+    assert program.states() == []
+    assert "called something else" in program.said[-1]
+
+
+def test_fewer_calls_are_no_checkpoint_either(program: Program) -> None:
+    program.live()
+    program.keeper.tend(0)
+    program.live()
+    program.agree()
+    true = program.answer()
+    assert true is not None
+    program.answer = lambda: true._replace(calls=true.calls - 1)
+    program.keeper.tend(3 * SECOND)
+    program.keeper.tend(4 * SECOND)
+    assert program.keeper.base is None
+
+
+def test_a_scratch_process_that_says_nothing_is_ended(program: Program) -> None:
+    program.live()
+    program.keeper.tend(0)
+    program.live()
+    program.keeper.tend(3 * SECOND)
+    program.keeper.tend(4 * SECOND)
+    assert program.keeper.phase is Phase.VERIFYING
+    program.keeper.tend(4 * SECOND + VERIFICATION_NS)
+    assert (program.keeper.phase, program.ended) == (Phase.RESTING, 1)
+    assert program.states() == []
+
+
+def test_after_some_failures_it_is_off_and_says_so(program: Program) -> None:
+    program.failure = "cannot"
+    for attempt in range(FAILURES_MAX):
+        program.live(200 << attempt)
+        program.keeper.tend(attempt * SECOND)
+    assert program.keeper.phase is Phase.OFF
+    assert program.said[-1] == "no more checkpoints in this life: the log is kept from birth"
+    program.failure = ""
+    program.live(10_000)
+    program.keeper.tend(100 * SECOND)
+    assert program.states() == []
+
+
+def test_what_is_in_the_way_is_told_after_a_while_and_once(program: Program) -> None:
+    program.why_not = "a connection is open"
+    program.live()
+    for second in range(3):
+        program.keeper.tend((second + 1) * 2 * IMPATIENT_NS)
+    assert program.said == ["no checkpoint for a while, the log grows: a connection is open"]
+    assert program.keeper.phase is Phase.RESTING
+
+
+def test_no_state_is_captured_while_a_thread_runs(program: Program) -> None:
+    program.live()
+    program.application.give(1, 5)
+    program.keeper.tend(0)
+    assert program.states() == []
+
+
+def test_what_is_written_is_in_the_detail_of_a_call() -> None:
+    assert detail(Send(3, b"one")) != detail(Send(3, b"two"))
+    assert detail(Send(3, b"one")) != detail(Send(4, b"one"))
+    assert detail(ReadClock(1)) != detail(ReadClock(2))
