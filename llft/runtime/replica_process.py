@@ -124,13 +124,10 @@ class ReplicaProcess:
 
     def start(self) -> None:
         own_log.keep()
-        for warning in (*self.transport.warnings, self._without_pulse, self._without_spool):
-            if warning:
-                self.say(warning)
-        if self.lifeline.missing:
-            self.say(
-                f"no lifeline: {self.lifeline.missing}; its death will be noticed some milliseconds later"
-            )
+        lifeline = f"no lifeline: {self.lifeline.missing}; its death will be noticed some milliseconds later"
+        without = (self._without_pulse, self._without_spool, lifeline if self.lifeline.missing else "")
+        for warning in filter(None, (*self.transport.warnings, *without)):
+            self.say(warning)
         specification = self.specification
         former = specification.get("former")
         started = events.Started(
