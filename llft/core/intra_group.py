@@ -46,8 +46,6 @@ class IntraGroup:
         self.heartbeat_ns = NEVER
         self.order_nack_ns = NEVER
         self.order_known_to_exist = 0
-        self.answering_rank = 1 + max(1, replica.config.output_commit_level)
-        """So many answers commit what leaves. Those of further backups would only cost the primary time."""
         birth_id = replica.standing.birth_id
         self.nonce = (birth_id.start_ns & 0xFFFF_FFFF) << 28 ^ birth_id.pid << 20
         """Tells fragmented messages of different senders and times apart."""
@@ -213,7 +211,7 @@ class IntraGroup:
             self.replica.view_change.learn_view_start(header.view_start)
         if message.order_bytes and self._is_of_our_history(header):
             self.messaging.lane.orders.insert(message.order_start, message.order_bytes)
-        if header.flags & MessageFlag.ANSWER_AT_ONCE and standing.rank <= self.answering_rank:
+        if header.flags & MessageFlag.ANSWER_AT_ONCE:
             self.replica.answer_wanted = True
 
     def _is_of_our_history(self, header: Header) -> bool:

@@ -132,7 +132,7 @@ class Replica:
         self.now_ns = now_ns
         self.outbox.now_ns = now_ns
         if now_ns - self.last_step_ns > self._pause_ns:
-            self.timers.notice_pause(now_ns)
+            self.timers.notice_pause(now_ns - self.last_step_ns)
         self.last_step_ns = now_ns
         try:
             kind = type(event)
@@ -246,7 +246,7 @@ class Replica:
     def _serve_waiting(self) -> None:
         """Something is held back until backups know more: tell them at once, and ask."""
         orders = self.messaging.lane.orders
-        known = self.messaging.watermarks.committed(self.intra.answering_rank - 1, orders.end)
+        known = min(self.messaging.watermarks.of_member.values(), default=orders.end)
         if known < orders.end and self.now_ns < self.timers.may_tell_ns():
             return  # and the wish is kept until then
         self.messaging.waiting_for_backups = False

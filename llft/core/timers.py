@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llft.config import PartitionPolicy, Replication
+from llft.config import BACKUP_INTERVALS, PartitionPolicy, Replication
 from llft.core.periodic import PeriodicProcessing
 from llft.core.standing import BACKUP, LEFT, PRIMARY, PROPOSING
 from llft.identifiers import NO_BIRTH, BirthId, GroupId
@@ -134,11 +134,13 @@ class Timers:
 
     # -- fault detection ---------------------------------------------------------------------------
 
-    def notice_pause(self, now_ns: int) -> None:
+    def notice_pause(self, gap_ns: int) -> None:
         """This process itself was stopped for a while: what it did not hear says nothing about others,
-        and a primary must not speak before it knows that it still is one."""
-        replica = self.replica
-        if not self.standing.membership:
+        and a primary must not speak before it knows that it still is one. A backup with a silent primary has
+        nothing to do but to beat; to be late with that is no pause."""
+        replica, now_ns = self.replica, self.replica.now_ns
+        usual_ns = (2 + BACKUP_INTERVALS) * self.timeouts.heartbeat_interval_ns
+        if not self.standing.membership or (self.standing.role == BACKUP and gap_ns <= usual_ns):
             return
         for birth_id in list(replica.detector.heard_ns):
             replica.detector.restart(birth_id, now_ns)

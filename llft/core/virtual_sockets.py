@@ -257,9 +257,7 @@ class VirtualSockets:
 
     def reset(self, connection: Connection, reason: str) -> None:
         """At the primary: the connection is broken, for a reason that the journal tells (D-07)."""
-        if connection.reset_reason:
-            return
-        if connection.fd and not self.replica.live:
+        if connection.reset_reason or (connection.fd and not self.replica.live):
             return
         if connection.fd:
             self.replica.record((CONNECTION, RESET_ENTRY, connection.fd, *connection.connection_id))
@@ -272,6 +270,7 @@ class VirtualSockets:
     def _break(self, connection: Connection, reason: str) -> None:
         """What was delivered before stays: backups may still have to deliver it too."""
         connection.reset_reason = reason
+        self.messaging.uncache(connection)
         self.messaging.indexes.touched.note(connection.fd)
         connection.sent.clear()
         connection.sent_bytes = 0

@@ -113,7 +113,7 @@ class JournalWriter:
             raise MisuseError("journal-closed", "write before close", path=self.path)
         try:
             while self._buffer:
-                written_bytes = self._sink.write(self._fd, bytes(self._buffer))
+                written_bytes = self._sink.write(self._fd, bytes(self._buffer[:BUFFER_LIMIT]))
                 del self._buffer[:written_bytes]
         except OSError as error:
             self.last_error = error

@@ -126,8 +126,10 @@ class ReferenceLane:
         ) = _unpack_dynamic(data, PREFIX_BYTES)  # fmt: skip
         position = connection.in_base + msn
         start = _HEADER_BYTES + order_length + reflected_length
+        held = self.held[connection.remote_group_id]
         if (
             position != connection.received_up_to + 1
+            or held.view != connection.in_view  # another connection has gone over to a newer one
             or flags | reserved | fragment_index
             or fragment_count != 1
             or connection.nacks
@@ -144,8 +146,7 @@ class ReferenceLane:
             _new_tuple(ReceivedMessage, (position, timestamp, connection.in_view, 0, data[start:], order_end))
         )
         connection.heard_ns = now_ns
-        if connection.ack_due_ns > now_ns + self.ack_delay_ns:
-            connection.ack_due_ns = now_ns + self.ack_delay_ns
+        connection.ack_due_ns = min(connection.ack_due_ns, now_ns + self.ack_delay_ns)
         acked = connection.out_base + ack
         if acked > connection.acked_in_view:
             connection.acked_in_view = acked
@@ -154,7 +155,6 @@ class ReferenceLane:
         if back > connection.remote_watermark:
             connection.remote_watermark = back
             connection.collect_sent(back)
-        held = self.held[connection.remote_group_id]
         if order_length:
             held.hold(order_start, data[_HEADER_BYTES : _HEADER_BYTES + order_length])
         if watermark > held.watermark:

@@ -134,7 +134,7 @@ PLANTS = (
         "messages of a superseded remote primary are accepted (D-06)",
         (Patch(Messaging, "accepts_view", _accepts_superseded),),
         profile="reorder",
-        seed=39,
+        seed=86,
     ),
     Plant(
         "finished-comes-alive",
