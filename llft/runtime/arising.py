@@ -15,6 +15,7 @@ from llft import originals
 from llft.runtime import own_log
 from llft.runtime.checkpoint import Base
 from llft.runtime.native import image
+from llft.runtime.state import running_loops
 from llft.runtime.state.image_source import Carried
 from llft.runtime.state.open_files import open_again
 from llft.runtime.state.orders import Orders, read_orders
@@ -32,6 +33,7 @@ def arise(process: ReplicaProcess, interposed: Interposed, carried: Carried) -> 
     own_log.keep()
     try:
         image.forget_native_threads()
+        running_loops.move(process.birth_id.pid, originals.getpid())
         open_again(carried.files)
         originals.chdir(carried.directory)
         originals.umask(carried.umask)
