@@ -173,9 +173,9 @@ class Latency(NamedTuple):
 class Called(NamedTuple):
     """A client's request, as the client saw it: written by load generators, not by replicas.
 
-    The stamp has the group that was called, and the client's own birth id. `target` is the object, after the name
-    of its sequential model: "account:client1". `call_order` is the request's place in the group's order of
-    operations on the object, as its reply tells; 0: not told. `return_ns` is 0 if no reply came: then the
+    The stamp has the group that was called, and the client's own birth id. `target` is the object, after the
+    name of its sequential model: "account:client1". `call_order` is the request's place in the group's order
+    of operations on the object, as its reply tells; 0: not told. `return_ns` is 0 if no reply came: then the
     request may have been performed, or not. Both times are of the client's clock.
     """
 
