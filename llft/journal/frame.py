@@ -22,8 +22,10 @@ from typing import Any
 from llft.journal.record import SCHEMA_VERSION, Record
 
 MAGIC = b"LLFTJRNL"
-HEADER = struct.Struct("<8sII")
+HEADER = struct.Struct("<8sIII")
+"""Magic, version, the segment's number, and the checksum of these three."""
 HEADER_V1 = struct.Struct("<8sI")
+_HEADER_START = struct.Struct("<8sII")
 FRAME = struct.Struct("<II")
 
 MAX_PAYLOAD_BYTES = 1 << 20
@@ -44,7 +46,14 @@ def _encode_json(value: Any) -> str:
 
 
 def file_header(segment: int = 0) -> bytes:
-    return HEADER.pack(MAGIC, SCHEMA_VERSION, segment)
+    start = _HEADER_START.pack(MAGIC, SCHEMA_VERSION, segment)
+    return start + zlib.crc32(start).to_bytes(4, "little")
+
+
+def segment_of(header: bytes) -> int | None:
+    """The number of the segment that begins with this whole header; None: the header is damaged."""
+    _, _, segment, checksum = HEADER.unpack_from(header)
+    return segment if zlib.crc32(header[: _HEADER_START.size]) == checksum else None
 
 
 def segment_path(path: str, segment: int) -> str:

@@ -33,6 +33,7 @@ from llft.journal.frame import (
     MAX_PAYLOAD_BYTES,
     PAYLOAD_START,
     file_header,
+    segment_of,
 )
 from llft.journal.record import RECORD_TYPES, SCHEMA_VERSION, Record
 
@@ -101,7 +102,10 @@ class JournalReader:
         if len(header) < HEADER.size:
             self.torn_bytes = len(header)
             return False
-        self.offset, self.segment = HEADER.size, HEADER.unpack(header)[2]
+        segment = segment_of(header)
+        if segment is None:
+            raise PeerError("journal-header-damaged", "its records may be right; its place is not known")
+        self.offset, self.segment = HEADER.size, segment
         return True
 
     def _next_payload(self) -> bytes | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from llft.journal.frame import FRAME, HEADER, HEADER_V1, MAGIC
+from llft.journal.frame import FRAME, HEADER, HEADER_V1, MAGIC, segment_of
 from llft.journal.record import SCHEMA_VERSION
 from llft.pipeline.decode import ProcessState, parse, process_number
 from llft.pipeline.frames import Damage, Data, Frame, Tail, scan
@@ -89,7 +89,10 @@ def read_header(data: Data) -> Header | None:
         return Header(version, 0, HEADER_V1.size)
     if len(data) < HEADER.size:
         return None
-    return Header(version, HEADER.unpack_from(data)[2], HEADER.size)
+    if version > SCHEMA_VERSION:
+        return Header(version, 0, HEADER.size)
+    segment = segment_of(bytes(data[: HEADER.size]))
+    return None if segment is None else Header(version, segment, HEADER.size)
 
 
 def open_data(path: str) -> Data:
