@@ -137,7 +137,7 @@ def test_an_absurd_length_is_refused_before_it_is_read(tmp_path: Path) -> None:
     [
         (b"hello, world, this is text", "not-a-journal"),
         (b"hello", "not-a-journal"),
-        (HEADER.pack(MAGIC, 99, 0), "journal-version-unknown"),
+        (HEADER.pack(MAGIC, 99, 0, 0), "journal-version-unknown"),
         (file_header() + frame_of(b'["Unheard",1]'), "journal-record-malformed"),
         (file_header() + frame_of(b'["Gap",[5,7,[1,2,3],[1,1,[1,2,3]]],"x"]'), "journal-record-malformed"),
         (file_header() + frame_of(b'["Gap",[5,7,[1,2],[1,1,[1,2,3]]],1]'), "journal-record-malformed"),
