@@ -244,7 +244,7 @@ FAULTS = (
         {"replica": str(D), "expected": str(VIEW2_NUMBER), "found": str(VIEW2_NUMBER - 1)},
     ),
     Fault(
-        "view with others",
+        "view of others",
         "virtual_synchrony",
         _alter("D", ViewInstalled, {"order_seq_num": VIEW2_NUMBER}, membership=SECOND[:1]),
         {"replica": str(D), "order_seq_num": VIEW2_NUMBER},

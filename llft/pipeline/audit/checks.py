@@ -88,16 +88,19 @@ def findings(case: Case) -> DataFrame:
     every = [
         case.outline.findings,
         damages(case.quarantined),
-        agreement.divergences(case.records, case.suspected, case.lives),
         clock.steps_back(case.records, case.lives),
         delivery.jumps(case.delivered),
         delivery.disagreements(case.delivered),
         delivery.strangers(case.delivered, case.written, case.lives, case.excused),
         delivery.missing_messages(case.written, case.lives),
         watermark.collected_too_early(case.records, case.delivered, case.written, case.lives, case.excused),
-        losses.lost_operations(case.records, case.lives),
         check_histories(case.records),
     ]
+    # The drill and the list of losses read rows again: only where there is something to look at.
+    if not case.suspected.isEmpty():
+        every.append(agreement.divergences(case.records, case.suspected, case.lives))
+    if not case.lives.filter(losses.IS_CUT).isEmpty():
+        every.append(losses.lost_operations(case.records, case.lives))
     return reduce(lambda left, right: left.unionByName(right), every)
 
 

@@ -58,11 +58,11 @@ def audit(spark: SparkSession, question: Question) -> Verdict:
     started_s = time.monotonic()
     store = Store(question.store)
     new_count = store.take_in(spark, question.paths)
-    records = _of_groups(store.records(spark), question.groups)
+    records = of_groups(store.records(spark), question.groups)
     quarantined = store.quarantined(spark)
     table = question.store / "findings"
     with judging(records, quarantined, store.prints(spark)) as case:
-        findings(case).transform(_asked_for, question).write.mode("overwrite").parquet(str(table))
+        findings(case).transform(asked_for, question).write.mode("overwrite").parquet(str(table))
         found = spark.read.schema(FINDING_SCHEMA).parquet(str(table))
         return _conclude(case, found, question, started_s, new_count)
 
@@ -91,7 +91,7 @@ def _conclude(case: Case, found: DataFrame, question: Question, started_s: float
     return verdict
 
 
-def _of_groups(records: DataFrame, groups: Sequence[int]) -> DataFrame:
+def of_groups(records: DataFrame, groups: Sequence[int]) -> DataFrame:
     """Those asked for and those they are connected with, without which their streams cannot be judged."""
     if not groups:
         return records
@@ -101,7 +101,7 @@ def _of_groups(records: DataFrame, groups: Sequence[int]) -> DataFrame:
     return records.filter(F.col("group_id").isin(*sorted(peers | set(groups))))
 
 
-def _asked_for(found: DataFrame, question: Question) -> DataFrame:
+def asked_for(found: DataFrame, question: Question) -> DataFrame:
     """What came before is read too, for histories begin at their beginning; only findings are left out. One
     that has no time is never left out for its time."""
     if question.groups:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 PRUNED = "pruned_operations"
 UNHEARD = "unheard_operations"
+IS_CUT = "last_number >= `limit`"
+"""Of a life: it did more than what survives."""
 
 
 def lost_operations(records: DataFrame, lives: DataFrame) -> DataFrame:
     """Each operation of a branch once, however many replicas performed it."""
-    cut = lives.filter(F.col("last_number") >= F.col("limit")).select(
-        "process", "life", "epoch", "limit", "replica", "pruned"
-    )
+    cut = lives.filter(IS_CUT).select("process", "life", "epoch", "limit", "replica", "pruned")
     lost = (
         records.filter("kind = 'Operated'")
         .join(F.broadcast(cut), ["process", "life"], "inner")

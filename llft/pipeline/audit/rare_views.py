@@ -66,18 +66,15 @@ def consecutive_views(history: History) -> list[Finding]:
 
 
 def same_points(history: History) -> list[Finding]:
-    """Virtual synchrony: whoever passes into a view does so at the same order number, and into the same
-    membership."""
+    """Virtual synchrony: whoever passes into a view does so at the same order number, and as a member of it.
+    Memberships need not be the same: backups join and leave between one replica's passing and another's."""
     starts = history.branches.starts
-    memberships: dict[ViewId, tuple[Member, ...]] = {}
     found = []
     for life, row in _primaries_first(history, "ViewInstalled"):
         if row.order_seq_num != starts[row.view]:
             found.append(_other_point(history, life, row, starts[row.view]))
-        assert row.membership is not None
-        known = memberships.setdefault(row.view, row.membership)
-        if known != row.membership:
-            found.append(_other_membership(history, life, row, known))
+        if life.birth_id not in [member.birth_id for member in row.membership or ()]:
+            found.append(_no_member(history, life, row))
     return found
 
 
@@ -101,17 +98,16 @@ def _other_point(history: History, life: Life, row: Row, start: int) -> Finding:
     )
 
 
-def _other_membership(history: History, life: Life, row: Row, known: tuple[Member, ...]) -> Finding:
-    assert row.membership is not None
+def _no_member(history: History, life: Life, row: Row) -> Finding:
+    members = names(row.membership or ())
     return history.finding(
         VIRTUAL_SYNCHRONY,
         life,
         row,
         order_seq_num=row.order_seq_num,
-        expected=names(known),
-        found=names(row.membership),
-        explanation=f"{life.name.capitalize()} installed view {row.view} with the members "
-        f"{names(row.membership)}, others with {names(known)}.",
+        expected=str(life.birth_id),
+        found=members,
+        explanation=f"{life.name.capitalize()} installed view {row.view}, whose members are {members}.",
     )
 
 
