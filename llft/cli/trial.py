@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -278,11 +279,19 @@ def ending_with_us(number: int) -> Callable[[], None]:
 
 
 def free_port() -> int:
-    """A port that nobody has; the gateway takes it in a moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has; the gateway takes it in a moment. It is below those that the system itself
+    gives out, for one of these may go to a replica's own sockets before the gateway comes to take it."""
+    given_out = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(min(10_000, given_out // 2), given_out)
+        with (
+            socket.socket() as stream,
+            socket.socket(type=socket.SOCK_DGRAM) as datagrams,
+            suppress(OSError),
+        ):
+            stream.bind(("127.0.0.1", port))
+            datagrams.bind(("127.0.0.1", port))
+            return port
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

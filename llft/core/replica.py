@@ -113,6 +113,7 @@ class Replica:
         self.answer_wanted = False
         self.last_step_ns = 0
         self._pause_ns = 3 * config.timeouts.heartbeat_interval_ns
+        """Less than this between two steps is a pause to nobody, whatever its role."""
         self.next_deadline = self.timers.next_deadline
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.ThreadEnded: lambda event: self.determinizer.thread_ended(event.thread),

@@ -113,6 +113,7 @@ class JournalWriter:
             raise MisuseError("journal-closed", "write before close", path=self.path)
         try:
             while self._buffer:
+                # A spool takes all of a piece or none of it: no piece is more than it can ever have room for.
                 written_bytes = self._sink.write(self._fd, bytes(self._buffer[:BUFFER_LIMIT]))
                 del self._buffer[:written_bytes]
         except OSError as error:

@@ -110,11 +110,7 @@ class Process:
     # Events of the outside world.
 
     def _receive(self, data: bytes) -> None:
-        event = events.MessageReceived(data)
-        if self.alive and not self.application.paused:
-            self.step(event)
-        else:
-            self.happen(event)
+        self.happen(events.MessageReceived(data))
 
     def happen(self, event: events.Event) -> None:
         """Something arrives from outside: it waits in the receive buffer of a paused process."""

@@ -91,9 +91,18 @@ def started() -> Iterator[Run]:
 
 def assert_nobody_is_left(run: Run) -> None:
     until("all its processes have ended", lambda: not processes_of(run.home), patience_s=15)
-    with socket.socket() as probe:  # nobody listens, and nothing of it is stuck in the kernel
+    # A killed process with threads has no name any more while the last of them lets go of its sockets.
+    until("nobody listens", lambda: _is_free(run.port), patience_s=5)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", run.port))
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def left_in(run: Run) -> set[str]:

@@ -19,19 +19,13 @@ import pytest
 
 from llft.cli.main import main
 from llft.cli.survey import primary_of, survey
+from llft.cli.trial import free_port
 from llft.errors import PeerError
 from llft.runtime.supervisor.run_directory import RunDirectory, the_group
 from llft.runtime.supervisor.slot import Slot
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 10.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Run:

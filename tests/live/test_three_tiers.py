@@ -25,7 +25,7 @@ from tests.live.application_world import (
 )
 
 THREADS = 4
-REQUESTS = 150
+REQUESTS = 300
 """Of each thread of the replicated client."""
 KILLS = 3
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from llft import originals
+from llft.cli.trial import free_port
 from llft.errors import MisuseError
 from llft.identifiers import BirthId
 from llft.runtime.poller import FIRST_FD
@@ -38,12 +39,6 @@ Opened = Callable[..., UdpTransport]
 
 def birth(number: int) -> BirthId:
     return BirthId(1, number, 1000 + number)
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind((HERE, 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

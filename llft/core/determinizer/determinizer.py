@@ -54,6 +54,7 @@ class Determinizer:
         token = mode is ThreadMode.TOKEN
         engine: Engine = TokenEngine(outside, quantum_calls) if token else OrderedEngine(outside)
         self.engine = engine
+        """Open to the replica's hot path, which asks it without a call in between."""
         self.invoke = engine.invoke
         """(thread, operation, now_ns): a thread called something. Bound, for it is the hot path."""
         self.next_deadline = engine.next_deadline

@@ -59,6 +59,7 @@ class Connection:
         "half_closed_there",
         "heard_ns",
         "in_base",
+        "in_prefix",
         "in_view",
         "keep_alive_ns",
         "marks",
@@ -73,7 +74,6 @@ class Connection:
         "out_bases",
         "out_base",
         "over_at",
-        "in_prefix",
         "out_prefix",
         "out_view_num",
         "pending",
@@ -108,8 +108,8 @@ class Connection:
 
     def _init_sending(self, view: ViewId) -> None:
         self.sent: deque[SentMessage] = deque()
-        self.sent_bytes = 0
-        self.sent_digest = self.collected_digest = 0
+        self.sent_bytes = self.sent_digest = 0
+        self.collected_digest = 0
         """Up to `collected_up_to`."""
         self.generated = 0
         self.generated_at: list[tuple[ViewId, int]] = [(view, 0)]
@@ -123,15 +123,14 @@ class Connection:
         self.out_base = 0
         self.out_view_num = view.primary_view_num
         self.out_bases: dict[int, int] = {view.primary_view_num: 0}
-        self.in_prefix = self.out_prefix = b""
+        self.out_prefix = b""
         self.remote_watermark = 0
         self.birth_order_end = 0
         self.settled = True
 
     def _init_receiving(self) -> None:
         self.received: deque[ReceivedMessage] = deque()
-        self.received_up_to = 0
-        self.received_bytes = 0
+        self.received_up_to = self.received_bytes = 0
         self.pending: dict[int, ReceivedMessage] = {}
         self.nacks: dict[int, int] = {}
         """Positions of placeholders, and when each was last negatively acknowledged."""
@@ -157,6 +156,7 @@ class Connection:
         self.frozen = False
         """That view has ended; nothing more of it is accepted."""
         self.in_base = 0
+        self.in_prefix = b""
         self.second_acked = 0
 
     def _init_life(self) -> None:

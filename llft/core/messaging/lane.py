@@ -48,7 +48,6 @@ class Lane(Protocol):
     encoder: OrderEncoder | None
     held: dict[GroupId, HeldOrder]
     clock: LamportClock
-    by_prefix: dict[bytes, Connection]
     group_watermark: int
     order_committed: int
 
