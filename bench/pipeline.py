@@ -1,16 +1,18 @@
 """What the audit costs: the central check and all checks, on a synthetic fleet, beside DuckDB on the same
 files.
 
-    python bench/pipeline.py [--rows N ...] [--keep DIR] [--repeat N]
+    python bench/pipeline.py [--rows N ...] [--keep DIR] [--repeat N] [--parts]
 
 A fleet of 64 server groups of three replicas and as many clients, each with its own connections. In one
 server a replica performs another operation than its peers at one order number, which every run must find:
 an answer that is fast and wrong counts for nothing. Figures are of a warm session:
 
     central   all replicas agree on sequence and digests, the first divergence named: fingerprints by count,
-              exclusive or and addition, memberships against what there is, and the drill; rows per CPU second
+              exclusive or and addition, memberships against what there is, and the drill; rows per CPU
+              second, of which only those are counted that are compared (Operated, Sent, ClockRead)
     all       every check of `llft audit`; rows per second of wall time
-    DuckDB    the central check as one GROUP BY over the same Parquet files
+    DuckDB    the central check as one GROUP BY over the same Parquet files, in two threads
+    parts     how long each check takes by itself
 
 CPU seconds are those of all processes (Java, Python workers and this one), from /proc.
 """
@@ -33,14 +35,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import duckdb
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.fleet.synthetic import PLANTED_GROUP, PLANTED_NUMBER, PLANTED_REPLICA, write_fleet
+from bench.fleet.synthetic import DONE, PLANTED_GROUP, PLANTED_NUMBER, PLANTED_REPLICA, write_fleet
 from llft.pipeline.audit import agreement
-from llft.pipeline.audit.checks import Case, findings, judging
+from llft.pipeline.audit.checks import Case, findings, judging, parts
 from llft.pipeline.schema import RECORD_SCHEMA
 from llft.pipeline.session import spark_session
 
 TICK = os.sysconf("SC_CLK_TCK")
 CENTRAL_BAR, ALL_BAR, MEMORY_BAR_GB = 7.0, 1.5, 6.0
+COMPARED = tuple(agreement.CONDITIONS)
 NO_QUARANTINE = (
     "world long, source string, place long, process long, group_id long, wall_ns long, reason string, "
     "size long, sample string"
@@ -115,49 +118,75 @@ def every_check(records: DataFrame) -> list[Any]:
         return findings(case).collect()
 
 
+def seconds_by_part(records: DataFrame) -> dict[str, float]:
+    """Of a warm session. What several need is made by the first of them."""
+    seconds = {}
+    with judging(records, records.sparkSession.createDataFrame([], NO_QUARANTINE)) as case:
+        for name, part in parts(case):
+            started_s = time.perf_counter()
+            part().collect()
+            seconds[name] = round(time.perf_counter() - started_s, 2)
+    return seconds
+
+
 def in_duckdb(directory: str) -> list[Any]:
+    """The same question in the same two steps: sums by life and 4096 order numbers, then the rows of those
+    that differ."""
+    rows = f"SELECT * FROM '{directory}/*.parquet' WHERE kind IN {COMPARED}"
     return duckdb.sql(
         f"""
+        WITH rows AS ({rows}), prints AS (
+            SELECT group_id, kind, process, life, order_seq_num >> 12 AS bucket, count(*) AS n,
+                   bit_xor(hash(order_seq_num, content)) AS x, sum(hash(order_seq_num, content) >> 20) AS s
+            FROM rows GROUP BY ALL
+        ), suspects AS (
+            SELECT group_id, kind, bucket FROM prints GROUP BY ALL
+            HAVING min(n) != max(n) OR min(x) != max(x) OR min(s) != max(s)
+        )
         SELECT group_id, kind, min(order_seq_num) FROM (
-            SELECT group_id, kind, order_seq_num FROM '{directory}/*.parquet'
-            WHERE kind IN ('Operated', 'Sent', 'ClockRead')
+            SELECT group_id, kind, order_seq_num FROM rows
+            WHERE (group_id, kind, order_seq_num >> 12) IN (SELECT (group_id, kind, bucket) FROM suspects)
             GROUP BY ALL HAVING min(content) != max(content)
         ) GROUP BY ALL
         """
     ).fetchall()
 
 
-def run(spark: SparkSession, rows: int, directory: Path, repeat: int) -> dict[str, Any]:
-    if not (directory / "_SUCCESS").exists():
-        write_fleet(spark, rows, str(directory))
-
+def run(spark: SparkSession, directory: Path, repeat: int) -> dict[str, Any]:
     def records() -> DataFrame:  # a new one each time: the second use of one skips what it has shuffled
         return spark.read.schema(RECORD_SCHEMA).parquet(str(directory))
 
     count = records().count()
+    compared = records().filter(f"kind IN {COMPARED}").count()
     answer, central_s, central_cpu_s = measured(lambda: central(records()), repeat)
-    assert [(one["group_id"], one["order_seq_num"]) for one in answer] == [(PLANTED_GROUP, PLANTED_NUMBER)], (
-        answer
-    )
-    answer, all_s, all_cpu_s = measured(lambda: every_check(records()), 1)
+    places = [(one["group_id"], one["order_seq_num"]) for one in answer]
+    assert places == [(PLANTED_GROUP, PLANTED_NUMBER)], answer
+    answer, all_s, all_cpu_s = measured(lambda: every_check(records()), max(1, repeat - 1))
     found = [(one["condition"], one["group_id"], one["order_seq_num"], one["replica"]) for one in answer]
     assert found == [("theorem2", PLANTED_GROUP, PLANTED_NUMBER, PLANTED_REPLICA)], found
+    peak = peak_gb()
     duckdb.sql("SET threads = 2")
     answer, duckdb_s, duckdb_cpu_s = measured(lambda: in_duckdb(str(directory)), repeat)
     assert answer == [(PLANTED_GROUP, "Operated", PLANTED_NUMBER)], answer
     return {
         "rows": count,
+        "compared_rows": compared,
         "central_s": round(central_s, 2),
         "central_cpu_s": round(central_cpu_s, 2),
-        "central_rows_per_cpu_s": round(count / central_cpu_s),
+        "compared_rows_per_cpu_s": round(compared / central_cpu_s),
         "all_s": round(all_s, 2),
         "all_cpu_s": round(all_cpu_s, 2),
         "all_rows_per_s": round(count / all_s),
         "duckdb_s": round(duckdb_s, 2),
         "duckdb_cpu_s": round(duckdb_cpu_s, 2),
-        "spark_cpu_per_duckdb_cpu": round(central_cpu_s / max(duckdb_cpu_s, 0.01), 2),
-        "peak_gb": round(peak_gb(), 2),
+        "spark_cpu_per_duckdb_cpu": round(central_cpu_s / max(duckdb_cpu_s, 0.01), 1),
+        "peak_gb": round(peak, 2),
     }
+
+
+def is_good(found: dict[str, Any]) -> bool:
+    central = found["compared_rows_per_cpu_s"] >= CENTRAL_BAR * 1e6
+    return central and found["all_rows_per_s"] >= ALL_BAR * 1e6 and found["peak_gb"] <= MEMORY_BAR_GB
 
 
 def main() -> int:
@@ -165,22 +194,30 @@ def main() -> int:
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000_000])
     parser.add_argument("--keep", type=Path, help="where the fleet's journals are, or are to stay")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--parts", action="store_true", help="only how long each check takes by itself")
     arguments = parser.parse_args()
     directory = arguments.keep or Path(tempfile.mkdtemp(prefix="llft-bench-"))
+    fleets = [directory / str(rows) for rows in arguments.rows]
     good = True
     try:
+        for rows, fleet in zip(arguments.rows, fleets, strict=True):
+            if not (fleet / DONE).exists():
+                write_fleet(rows, fleet)
         with spark_session(master="local[2]", memory="3g") as spark:
-            for rows in arguments.rows:
-                found = run(spark, rows, directory / str(rows), arguments.repeat)
+            for fleet in fleets:
+                if arguments.parts:
+                    records = spark.read.schema(RECORD_SCHEMA).parquet(str(fleet))
+                    seconds_by_part(records)
+                    print(json.dumps(seconds_by_part(records)), flush=True)
+                    continue
+                found = run(spark, fleet, arguments.repeat)
                 print(json.dumps(found), flush=True)
-                good &= (
-                    found["central_rows_per_cpu_s"] >= CENTRAL_BAR * 1e6 and found["peak_gb"] <= MEMORY_BAR_GB
-                )
-                good &= found["all_rows_per_s"] >= ALL_BAR * 1e6
+                good &= is_good(found)
     finally:
         if arguments.keep is None:
             shutil.rmtree(directory)
-    print("every bar is met" if good else "A BAR IS NOT MET")
+    if not arguments.parts:
+        print("every bar is met" if good else "A BAR IS NOT MET")
     return 0 if good else 1
 
 

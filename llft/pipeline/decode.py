@@ -135,13 +135,17 @@ def process_number(world: int, group_id: int, birth_id: Sequence[int]) -> int:
 def content_of(record: Record) -> int | None:
     """What the replicas must have in common, as 64 bits; None where nothing is to be compared."""
     if type(record) is Operated:
-        return _digest(record.entry.encode("utf-8", "surrogatepass"))
+        return content_of_entry(record.entry)
     if type(record) is Sent:
         position, timestamp, size, digest, number = record[3:]
         return _digest(struct.pack("<8q", *record.connection, position, timestamp, size, digest, number))
     if type(record) is ClockRead:
         return _digest(struct.pack("<qq", record.clock_id, record.value_ns))
     return None
+
+
+def content_of_entry(entry: str) -> int:
+    return _digest(entry.encode("utf-8", "surrogatepass"))
 
 
 def _digest(data: bytes) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,16 +116,15 @@ def split(decoded: DataFrame) -> Ingested:
 
 
 def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for text in batch.column(0).to_pylist():
-            yield from decode_process(Plan.from_json(text))
+    texts = (text for batch in batches for text in batch.column(0).to_pylist())
+    return decode_processes(Plan.from_json(text) for text in texts)
 
 
-def decode_process(plan: Plan) -> Iterator[pa.RecordBatch]:
-    """The rows of one process as Arrow, gathered kind by kind: a kind fills few of the columns."""
+def decode_processes(plans: Iterable[Plan]) -> Iterator[pa.RecordBatch]:
+    """The rows of processes as Arrow, gathered kind by kind: a kind fills few of the columns."""
     gathered: dict[str, list[Row]] = {}
     count = 0
-    for kind, row in _rows(plan):
+    for kind, row in (one for each in plans for one in _rows(each)):
         gathered.setdefault(kind, []).append(row)
         count += 1
         if count == BATCH_ROWS:
@@ -195,9 +195,8 @@ def _version(path: str) -> int:
 def arrow_batches(gathered: dict[str, list[Row]]) -> Iterator[pa.RecordBatch]:
     """Rows by kind, in the columns of `RECORD_SCHEMA`; those that a kind does not have are null."""
     import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
 
-    schema = to_arrow_schema(RECORD_SCHEMA)
+    schema = _arrow_schema()
     derived = tuple(DERIVED.names)
     for kind, rows in gathered.items():
         names = (*PROVENANCE_FIELDS, *STAMP_FIELDS, *(INNER_FIELDS.get(kind) or KIND_FIELDS[kind]), *derived)
@@ -208,6 +207,13 @@ def arrow_batches(gathered: dict[str, list[Row]]) -> Iterator[pa.RecordBatch]:
             for one in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@cache
+def _arrow_schema() -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(RECORD_SCHEMA)
 
 
 def _array(values: Sequence[Any], of: pa.DataType) -> pa.Array:

@@ -11,8 +11,8 @@ rest. A stream decodes each piece by itself, so what is derived from the records
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -21,7 +21,7 @@ from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES
 from llft.journal.record import SCHEMA_VERSION
 from llft.pipeline.decode import ProcessState, parse
 from llft.pipeline.frames import Data, Frame, Tail, scan
-from llft.pipeline.ingest import decode_process, journal_files
+from llft.pipeline.ingest import decode_processes, journal_files
 from llft.pipeline.schema import RECORD_SCHEMA
 from llft.pipeline.segments import Header, Plan, Segment, open_data, plan, read_header
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Ends = dict[str, int]
+MOST_PARTITIONS = 4
+"""Of a micro-batch of a stream."""
 
 
 class JournalSource(DataSource):
@@ -67,12 +69,20 @@ class JournalBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, PlanPartition)
-        return decode_process(Plan.from_json(partition.text))
+        return decode_processes([Plan.from_json(partition.text)])
 
 
-class FilePartition(InputPartition):
-    def __init__(self, path: str, start: int, end: int) -> None:
-        self.path, self.start, self.end = path, start, end
+class Piece(NamedTuple):
+    """What a file has got since."""
+
+    path: str
+    start: int
+    end: int
+
+
+class PiecesPartition(InputPartition):
+    def __init__(self, pieces: list[Piece]) -> None:
+        self.pieces = pieces
 
 
 class JournalStreamReader(DataSourceStreamReader):
@@ -90,18 +100,27 @@ class JournalStreamReader(DataSourceStreamReader):
         return dict(self.ends)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return [
-            FilePartition(path, start.get(path, 0), upto)
-            for path, upto in end.items()
-            if upto > start.get(path, 0)
-        ]
+        grown = (Piece(path, start.get(path, 0), upto) for path, upto in end.items())
+        return bundled(piece for piece in grown if piece.end > piece.start)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, FilePartition)
-        return decode_piece(partition.path, partition.start, partition.end)
+        assert isinstance(partition, PiecesPartition)
+        for piece in partition.pieces:
+            yield from decode_piece(piece)
 
     def commit(self, end: dict[str, Any]) -> None:
         """The files stay: the audit reads them too."""
+
+
+def bundled(pieces: Iterable[Piece]) -> list[InputPartition]:
+    """A few partitions of about the same size: a task costs more than a file that has hardly grown."""
+    bundles: list[list[Piece]] = [[] for _ in range(MOST_PARTITIONS)]
+    sizes = [0] * MOST_PARTITIONS
+    for piece in sorted(pieces, key=lambda one: one.start - one.end):
+        smallest = sizes.index(min(sizes))
+        bundles[smallest].append(piece)
+        sizes[smallest] += piece.end - piece.start
+    return [PiecesPartition(bundle) for bundle in bundles if bundle]
 
 
 def files_there(paths: list[str]) -> list[str]:
@@ -130,15 +149,16 @@ def whole_frames_end(path: str, start: int) -> int:
     return offset
 
 
-def decode_piece(path: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The records of a file that begin before `end`."""
+def decode_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The records of a file that begin in it."""
+    path, start, end = piece
     data = open_data(path)
     header = read_header(data)
     number = header.segment if header is not None else 0
     state = ""
     if header is not None and start > header.size:
         state = _state_behind_a_gap(data, header)
-    return decode_process(Plan((Segment(number, (path,), start, end),), state))
+    return decode_processes([Plan((Segment(number, (path,), start, end),), state)])
 
 
 def _state_behind_a_gap(data: Data, header: Header) -> str:

@@ -15,23 +15,17 @@ def orderly(seed: int, cell: Cell) -> Outcome:
     return Outcome(seed, operations=3, acknowledged=10, replicas=2, trace_hash=f"t{seed}")
 
 
-def one_raises(seed: int, cell: Cell) -> Outcome:
-    if seed == 3:
-        raise ValueError("seed 3 is broken")
-    return orderly(seed, cell)
+RAISES, KILLS_ITS_PROCESS, DIES_ONCE = 3, 7, 9
 
 
-def one_kills_its_process(seed: int, cell: Cell) -> Outcome:
-    if seed == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return orderly(seed, cell)
-
-
-def worker_dies_once(seed: int, cell: Cell) -> Outcome:
-    """As if somebody had killed the worker at seed 3, once."""
+def troubled(seed: int, cell: Cell) -> Outcome:
+    """One seed raises; one kills its process, always; at one, once, somebody kills the worker."""
     mark = scene(cell) / "died"
-    if seed == 3 and not mark.exists():
-        mark.touch()
+    if seed == RAISES:
+        raise ValueError(f"seed {seed} is broken")
+    if seed == KILLS_ITS_PROCESS or (seed == DIES_ONCE and not mark.exists()):
+        if seed == DIES_ONCE:
+            mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return orderly(seed, cell)
 

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from llft.pipeline.session import spark_session
 
 SMALL = {
+    # Planning again behind every stage takes longer than all there is to be read here.
+    "spark.sql.adaptive.enabled": "false",
     "spark.default.parallelism": "2",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",

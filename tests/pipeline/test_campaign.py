@@ -45,24 +45,49 @@ def runs(tmp_path: Path) -> Counter[int]:
 # -- real seeds -----------------------------------------------------------------------------------
 
 
-def test_both_judges_find_real_seeds_clean_however_they_are_distributed(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    cells = (Cell("calm", 2), Cell("crash"))
-    one, other = (
-        run(spark, seed_work.run_seed, Campaign(cells, 0, 3, size), tmp_path / str(size)) for size in (1, 3)
-    )
-    assert (one.seeds, one.violation_count, one.disagreement_count) == (6, 0, 0)
-    assert one.trace == other.trace
-    assert one.operations == other.operations > 0
-    calm = next(kind for kind in one.kinds if kind.profile == "calm")
+PLANT = PLANTS["random-not-ordered"]
+CLEAN = (Cell("calm", 2), Cell("crash"))
+CAMPAIGN = (*CLEAN, Cell(PLANT.profile, None, PLANT.name))
+
+
+@pytest.fixture(scope="module")
+def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Summary, Path]:
+    """Clean cells and one with a planted bug."""
+    directory = tmp_path_factory.mktemp("campaign")
+    return run(
+        spark, seed_work.run_seed, Campaign(CAMPAIGN, PLANT.seed, PLANT.seed + 3, 3), directory
+    ), directory
+
+
+def test_both_judges_agree_about_real_seeds(ran: tuple[Summary, Path]) -> None:
+    summary, directory = ran
+    assert (summary.seeds, summary.disagreement_count) == (9, 0)
+    assert {violation.cell for violation in summary.violations} == {CAMPAIGN[2]}
+    calm = next(kind for kind in summary.kinds if kind.profile == "calm")
     assert (calm.replicas, calm.seeds, calm.failovers, calm.lost) == (2, 3, 0, 0)
     assert calm.acknowledged > 0
-    crash = [kind for kind in one.kinds if kind.profile == "crash"]
+    crash = [kind for kind in summary.kinds if kind.profile == "crash"]
     assert sum(kind.failovers for kind in crash) > 0
     assert all(0 < ms < 1000 for kind in crash for ms in kind.failover_ms)
-    assert not list((tmp_path / "1" / "journals").iterdir()), "nothing to find out about clean seeds"
-    assert "Simulation campaign" in write_page(one, tmp_path).read_text(encoding="utf-8")
+    assert "Simulation campaign" in write_page(summary, directory).read_text(encoding="utf-8")
+
+
+def test_a_planted_bug_is_found_with_its_replay(ran: tuple[Summary, Path]) -> None:
+    summary, directory = ran
+    [first] = [one for one in summary.violations if one.seed == PLANT.seed][:1]
+    assert f"--seed {PLANT.seed}" in first.replay
+    assert f"--plant {PLANT.name}" in first.replay
+    kept = [path.name for path in (directory / "journals").iterdir()]
+    assert kept == ["batch-2.parquet"], "journals of a violation stay, clean ones go"
+
+
+def test_how_seeds_are_distributed_changes_nothing(
+    spark: SparkSession, ran: tuple[Summary, Path], tmp_path: Path
+) -> None:
+    other = run(spark, seed_work.run_seed, Campaign(CAMPAIGN, PLANT.seed, PLANT.seed + 3, 1), tmp_path)
+    assert other.trace == ran[0].trace
+    assert other.operations == ran[0].operations > 0
+    assert other.violation_count == ran[0].violation_count
 
 
 def test_a_seed_of_a_campaign_is_the_seed_of_the_simulator() -> None:
@@ -76,42 +101,21 @@ def test_a_seed_of_a_campaign_is_the_seed_of_the_simulator() -> None:
     assert outcome.acknowledged > 0
 
 
-def test_a_planted_bug_is_found_by_both_with_its_replay(spark: SparkSession, tmp_path: Path) -> None:
-    plant = PLANTS["random-not-ordered"]
-    campaign = Campaign((Cell(plant.profile, None, plant.name),), plant.seed, plant.seed + 1, 1)
-    summary = run(spark, seed_work.run_seed, campaign, tmp_path)
-    assert summary.violation_count > 0
-    assert summary.disagreement_count == 0
-    assert f"--seed {plant.seed}" in summary.violations[0].replay
-    assert f"--plant {plant.name}" in summary.violations[0].replay
-    assert list((tmp_path / "journals").iterdir()), "journals of a violation stay"
-
-
 # -- workers and seeds that break -----------------------------------------------------------------
 
 
-def test_a_seed_that_raises_is_a_violation_and_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    summary = run(spark, campaign_seeds.one_raises, fake(tmp_path, 6), tmp_path / "out")
-    assert summary.seeds == 6
-    [violation] = summary.violations
-    assert (violation.seed, violation.property) == (3, "crash")
-    assert "seed 3 is broken" in violation.explanation
-
-
-def test_a_seed_that_kills_its_worker_is_found_and_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    summary = run(spark, campaign_seeds.one_kills_its_process, fake(tmp_path, 6), tmp_path / "out")
-    assert summary.seeds == 6
-    [violation] = summary.violations
-    assert (violation.seed, violation.property) == (3, "crash")
-    assert "SIGKILL" in violation.explanation
-
-
-def test_a_worker_that_is_killed_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    campaign = fake(tmp_path, 6)
-    summary = run(spark, campaign_seeds.worker_dies_once, campaign, tmp_path / "out")
+def test_seeds_and_workers_that_break_lose_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """One seed raises, one kills whatever runs it, and one worker is killed from outside."""
+    summary = run(spark, campaign_seeds.troubled, fake(tmp_path, 12), tmp_path / "out")
     assert (tmp_path / "scene" / "died").exists()
-    assert (summary.seeds, summary.operations, summary.violation_count) == (6, 18, 0)
-    assert runs(tmp_path) >= Counter(range(6))
+    assert (summary.seeds, summary.operations) == (12, 3 * 10)
+    raised, killed = sorted(summary.violations, key=lambda violation: violation.seed)
+    assert (raised.seed, raised.property) == (campaign_seeds.RAISES, "crash")
+    assert "seed 3 is broken" in raised.explanation
+    assert (killed.seed, killed.property) == (campaign_seeds.KILLS_ITS_PROCESS, "crash")
+    assert "SIGKILL" in killed.explanation
+    sound = set(range(12)) - {campaign_seeds.RAISES, campaign_seeds.KILLS_ITS_PROCESS}
+    assert set(runs(tmp_path)) == sound
 
 
 def test_a_campaign_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:

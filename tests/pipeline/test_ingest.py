@@ -17,10 +17,10 @@ from llft.journal.record import Operated, Record
 from llft.journal.writer import JournalWriter
 from llft.pipeline.decode import ProcessState
 from llft.pipeline.frames import Damage, Frame, Tail, scan
-from llft.pipeline.ingest import QUARANTINED, STATE, decode_process, ingest, journal_files
+from llft.pipeline.ingest import QUARANTINED, STATE, decode_processes, ingest, journal_files
 from llft.pipeline.schema import DERIVED, FIELDS, RECORD_SCHEMA, column_type
 from llft.pipeline.segments import Plan, plan
-from llft.pipeline.source import JournalSource, decode_piece, whole_frames_end
+from llft.pipeline.source import JournalSource, Piece, decode_piece, whole_frames_end
 from tests.pipeline.history import clean, write
 
 Rows = list[dict[str, Any]]
@@ -28,7 +28,7 @@ Rows = list[dict[str, Any]]
 
 def rows_of(plans: Iterable[Plan]) -> tuple[Rows, Rows]:
     """The records by place, and what was quarantined."""
-    every = [row for one in plans for batch in decode_process(one) for row in batch.to_pylist()]
+    every = [row for batch in decode_processes(plans) for row in batch.to_pylist()]
     records = [row for row in every if row["kind"] not in (QUARANTINED, STATE)]
     ordered = sorted(records, key=lambda row: (row["process"], row["place"]))
     return ordered, [row for row in every if row["kind"] == QUARANTINED]
@@ -67,9 +67,7 @@ def test_a_torn_tail_is_resumed(journal: Path, tmp_path: Path) -> None:
     grows = tmp_path / "grows.llj"
     for cut in random.Random(2).sample(range(HEADER.size, len(whole)), 12):
         grows.write_bytes(whole[:cut])
-        first = [
-            row for one in plan([str(grows)]) for batch in decode_process(one) for row in batch.to_pylist()
-        ]
+        first = [row for batch in decode_processes(plan([str(grows)])) for row in batch.to_pylist()]
         states = [row for row in first if row["kind"] == STATE]
         grows.write_bytes(whole)
         (one,) = plan([str(grows)])
@@ -183,7 +181,9 @@ def test_the_end_of_whole_frames(journal: Path, tmp_path: Path) -> None:
         grows.write_bytes(whole[:cut])
         reached = whole_frames_end(str(grows), reached)
         assert reached == max([end for end in ends if end <= cut], default=HEADER.size)
-    pieces = [row for batch in decode_piece(str(journal), ends[3], ends[9]) for row in batch.to_pylist()]
+    pieces = [
+        row for batch in decode_piece(Piece(str(journal), ends[3], ends[9])) for row in batch.to_pylist()
+    ]
     assert sorted(row["place"] for row in pieces if row["kind"] != STATE) == ends[3:9]
 
 

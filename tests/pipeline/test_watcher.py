@@ -11,19 +11,28 @@ from llft.pipeline.watch.watcher import (
     CLOCK_READ,
     GAP,
     LAG_LIMIT,
+    MEMBER,
     OPERATED,
     PRIMARY,
+    VIEW,
     WINDOW,
     Alarm,
     Rows,
     Watcher,
+    view_key,
 )
 
+VIEW1, VIEW2, VIEW3 = view_key(1, 1), view_key(2, 2), view_key(4, 3)
 
-def rows(*parts: tuple[int, int, int, int]) -> Rows:
+
+def rows(*parts: tuple[int, int, int, int], view: int = VIEW1) -> Rows:
     """Of tuples: code, replica, number, content."""
     table = np.array(parts, dtype=np.int64).reshape(-1, 4)
-    return Rows(*(table[:, column] for column in range(4)))
+    return Rows(*(table[:, column] for column in range(4)), np.full(len(parts), view))
+
+
+def together(*parts: Rows) -> Rows:
+    return Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def operations(replica: int, numbers: range, *, wrong_at: int = 0) -> list[tuple[int, int, int, int]]:
@@ -75,8 +84,52 @@ def test_a_second_primary_and_a_gap() -> None:
     watcher = Watcher()
     assert watcher.step(rows((PRIMARY, 1, 1, 1))) == []
     assert places(watcher.step(rows((PRIMARY, 2, 1, 1)))) == [("theorem1", 1, 2, 1)]
-    assert places(watcher.step(rows((PRIMARY, 3, 2, 0)))) == [("theorem1", 2, 3, 3)]
+    assert places(watcher.step(rows((PRIMARY, 3, 2, 0), view=VIEW2))) == [("theorem1", 2, 3, 3)]
     assert places(watcher.step(rows((GAP, 3, 17, 4)))) == [("gap", 17, 3, 0)]
+
+
+def test_two_branches_may_both_have_a_second_view() -> None:
+    watcher = Watcher()
+    assert watcher.step(rows((PRIMARY, 2, 2, 1), view=VIEW2)) == []
+    assert watcher.step(rows((PRIMARY, 3, 2, 1), view=view_key(3, 2))) == []
+
+
+@pytest.mark.parametrize("later_first", [False, True])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_nobody_heard_of_is_no_divergence(*, later_first: bool, at_once: bool) -> None:
+    """The old primary performed up to 60, the new view began at 50; whoever's journal comes first."""
+    old = rows(*operations(1, range(1, 61), wrong_at=55))
+    new = together(
+        rows(*operations(2, range(1, 50))), rows((VIEW, 2, 50, 0), *operations(2, range(50, 80)), view=VIEW2)
+    )
+    parts = (new, old) if later_first else (old, new)
+    watcher = Watcher()
+    found = (
+        watcher.step(together(*parts)) if at_once else [one for part in parts for one in watcher.step(part)]
+    )
+    assert found == []
+    assert places(watcher.step(rows(*operations(3, range(50, 80), wrong_at=56), view=VIEW2))) == [
+        ("theorem2", 56, 3, 2)
+    ]
+
+
+def test_what_came_before_a_view_is_the_same_in_it() -> None:
+    """A replica that repeats the past does so in the present view."""
+    watcher = Watcher()
+    watcher.step(rows(*operations(1, range(1, 50))))
+    watcher.step(rows((VIEW, 2, 50, 0), view=VIEW2))
+    watcher.step(rows((VIEW, 2, 90, 0), view=VIEW3))
+    assert places(watcher.step(rows(*operations(3, range(1, 60), wrong_at=49), view=VIEW3))) == [
+        ("theorem2", 49, 3, 1)
+    ]
+
+
+def test_the_dead_and_those_who_join_do_not_lag() -> None:
+    watcher = Watcher()
+    watcher.step(rows(*operations(1, range(1, 10)), *operations(2, range(1, 10)), (MEMBER, 1, 1, 0)))
+    assert watcher.step(rows(*operations(1, range(10, 2 * LAG_LIMIT)))) == []
+    both = rows((MEMBER, 1, 2, 0), (MEMBER, 2, 2, 0))
+    assert [alarm.condition for alarm in watcher.step(both)] == ["lag"]
 
 
 def test_a_lag_is_told_when_it_begins() -> None:

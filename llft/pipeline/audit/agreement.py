@@ -12,21 +12,31 @@ divergence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from llft.pipeline.audit.columns import as_findings, connection_text, view_text
+from llft.pipeline.audit.columns import VIEW_NUMBERS, as_findings, by_other, connection_text, view_numbers
 from llft.pipeline.audit.findings import VIOLATION
 from llft.pipeline.audit.streams import begin_offsets, surviving_sent
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
 BUCKET_BITS = 12
 CONDITIONS = {"Operated": "theorem2", "Sent": "digests", "ClockRead": "clock"}
 HISTORY = ("world", "group_id", "epoch", "kind")
 OWNER = ("world", "group_id", "kind", "process", "life", "bucket")
+VERSION = (
+    *("under_another", "wall_ns", "replica", "content", *VIEW_NUMBERS, "order_seq_num", "entry", "size"),
+    *("digest", "timestamp", "clock_id", "value_ns"),
+)
+"""What a life has at a place; sorted, the primary's word comes first, else the earliest."""
+MOST_SPANS = 200
+"""Suspected groups and kinds that are named in a filter. More are found by a join alone, which files cannot
+be asked with."""
 
 
 def bucket() -> Column:
@@ -83,25 +93,56 @@ def suspects(prints: DataFrame, lives: DataFrame) -> DataFrame:
 
 def divergences(records: DataFrame, suspected: DataFrame, lives: DataFrame) -> DataFrame:
     """Findings: the first divergence of each history and kind, in the buckets that are suspected."""
-    rows = _rows_of(records, suspected, lives)
-    keys = (*HISTORY, "key_connection", "key_number")
-    first = (
-        rows.groupBy(*keys)
+    spans = _spans(suspected)
+    near = records.filter(_within(spans))
+    differing = (
+        near.transform(_rows_of, suspected, lives)
+        .groupBy(*HISTORY, "key_connection", "key_number")
         .agg(
-            F.min("content").alias("low"), F.max("content").alias("high"), F.min("order_seq_num").alias("at")
+            F.min("content").alias("low"),
+            F.max("content").alias("high"),
+            F.min("order_seq_num").alias("at"),
+            F.sort_array(F.collect_list(F.struct(*VERSION))).alias("all"),
         )
         .filter("low != high")
-        .groupBy(*HISTORY)
-        .agg(F.min_by(F.struct("key_connection", "key_number"), F.col("at")).alias("key"))
-        .select(*HISTORY, "key.*")
-        .toDF(*(f"its_{name}" for name in keys))
     )
-    versions = rows.join(F.broadcast(first), _same(keys), "left_semi")
-    return (
-        versions.groupBy(*keys)
-        .agg(_sorted_versions())
-        .transform(_as_findings, surviving_sent(records, lives))
+    first = differing.groupBy(*HISTORY).agg(
+        F.min_by(F.struct("key_connection", "key_number", "all"), F.col("at")).alias("one")
     )
+    found = F.filter("all", lambda version: version["content"] != F.col("all")[0]["content"])[0]
+    pairs = (
+        first.select(*HISTORY, "one.*")
+        .withColumn("found", found)
+        .select(*HISTORY, "key_connection", "key_number", F.col("all")[0].alias("expected"), "found")
+    )
+    if spans and all(span["kind"] != "Sent" for span in spans):
+        placed = pairs.withColumn("begin_offset", F.lit(None).cast("long"))
+    else:
+        placed = begin_offsets(pairs, surviving_sent(records.filter(_among(spans)), lives))
+    return placed.transform(_as_findings)
+
+
+def _spans(suspected: DataFrame) -> list[Row]:
+    """Of every suspected group and kind the first and the last bucket; none if they are too many."""
+    first, last = F.min("bucket").alias("first"), F.max("bucket").alias("last")
+    found = suspected.groupBy("group_id", "kind").agg(first, last).limit(MOST_SPANS + 1).collect()
+    return found if len(found) <= MOST_SPANS else []
+
+
+def _among(spans: Sequence[Row]) -> Column:
+    return F.col("group_id").isin(*sorted({span["group_id"] for span in spans})) if spans else F.lit(True)
+
+
+def _within(spans: Sequence[Row]) -> Column:
+    """The order numbers of these buckets: parts of files that have none of them are passed over."""
+    near = [
+        (F.col("kind") == span["kind"])
+        & (F.col("group_id") == span["group_id"])
+        & (F.col("order_seq_num") >= span["first"] << BUCKET_BITS)
+        & (F.col("order_seq_num") < span["last"] + 1 << BUCKET_BITS)
+        for span in spans
+    ]
+    return reduce(lambda one, other: one | other, near) if near else F.col("kind").isin(*CONDITIONS)
 
 
 def _rows_of(records: DataFrame, buckets: DataFrame, lives: DataFrame) -> DataFrame:
@@ -109,46 +150,29 @@ def _rows_of(records: DataFrame, buckets: DataFrame, lives: DataFrame) -> DataFr
     all else by its order number."""
     whose = lives.select("process", "life", "epoch", "limit", "replica")
     is_sent = F.col("kind") == "Sent"
+    key_connection = F.when(is_sent, F.col("connection")).alias("key_connection")
+    key_number = F.when(is_sent, F.col("position")).otherwise(F.col("order_seq_num")).alias("key_number")
+    under_another = by_other().alias("under_another")
+    known = [name for name in VERSION if name not in (*VIEW_NUMBERS, "replica", "under_another")]
     return (
-        records.filter(F.col("kind").isin(*CONDITIONS))
-        .withColumn("bucket", bucket())
+        records.select(
+            *("world", "group_id", "kind", "process", "life", bucket(), key_connection, key_number),
+            *(*known, under_another, *view_numbers()),
+        )
         .join(F.broadcast(whose), ["process", "life"], "inner")
         .join(F.broadcast(buckets), [*HISTORY, "bucket"], "left_semi")
         .filter(F.col("order_seq_num") < F.col("limit"))
-        .withColumn("key_connection", F.when(is_sent, F.col("connection")))
-        .withColumn("key_number", F.when(is_sent, F.col("position")).otherwise(F.col("order_seq_num")))
     )
 
 
-def _same(keys: tuple[str, ...]) -> Column:
-    """Of rows and the first that differ; there is no connection where it is not a message."""
-    condition = F.lit(True)
-    for key in keys:
-        condition = condition & F.col(key).eqNullSafe(F.col(f"its_{key}"))
-    return condition
-
-
-def _sorted_versions() -> Column:
-    """All that the lives have there; the primary's word first, else the earliest."""
-    under_another = F.col("view.birth_id") != F.col("birth_id")
-    names = ("wall_ns", "replica", "content", "view", "order_seq_num", "entry", "size", "digest", "timestamp")
-    more = ("clock_id", "value_ns")
-    return F.sort_array(F.collect_list(F.struct(under_another.alias("no_primary"), *names, *more))).alias(
-        "all"
-    )
-
-
-def _as_findings(versions: DataFrame, sent: DataFrame) -> DataFrame:
-    differing = F.filter("all", lambda one: one["content"] != F.col("all")[0]["content"])
-    pairs = versions.withColumn("expected", F.col("all")[0]).withColumn("found", differing[0])
-    placed = begin_offsets(pairs, sent)
+def _as_findings(placed: DataFrame) -> DataFrame:
     kind, number = F.col("kind"), F.col("expected.order_seq_num")
     values = {
         "condition": F.when(kind == "Operated", "theorem2")
         .when(kind == "Sent", "digests")
         .otherwise("clock"),
         "severity": F.lit(VIOLATION),
-        "view": view_text(F.col("found.view")),
+        "view": F.format_string("v%d/p%d", *(f"found.{name}" for name in VIEW_NUMBERS)),
         "order_seq_num": number,
         "replica": F.col("found.replica"),
         "other_replica": F.col("expected.replica"),

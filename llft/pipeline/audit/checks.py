@@ -5,7 +5,7 @@ What several checks need is kept in memory while they run (`Case`), and let go o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -55,7 +55,8 @@ class Case:
 
     @cached_property
     def lives(self) -> DataFrame:
-        return self.keep(self.outline.lives)
+        """On the driver, from where every check broadcasts it: one row for each life of a process."""
+        return self.records.sparkSession.createDataFrame(self.outline.lives.toArrow())
 
     @cached_property
     def suspected(self) -> DataFrame:
@@ -83,25 +84,32 @@ def judging(records: DataFrame, quarantined: DataFrame, prints: DataFrame | None
         case.release()
 
 
+def parts(case: Case) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
+    """Every check by name. The drill and the list of losses read rows again: they are there only where there
+    is something to look at."""
+    yield "outline", lambda: case.outline.findings
+    yield "damages", lambda: damages(case.quarantined)
+    yield "clock", lambda: clock.steps_back(case.records, case.lives)
+    yield "jumps", lambda: delivery.jumps(case.delivered)
+    yield "disagreements", lambda: delivery.disagreements(case.delivered, case.lives)
+    yield "strangers", lambda: delivery.strangers(case.delivered, case.written, case.lives, case.excused)
+    yield "missing messages", lambda: delivery.missing_messages(case.written, case.lives)
+    yield (
+        "watermark",
+        lambda: watermark.collected_too_early(
+            case.records, case.delivered, case.written, case.lives, case.excused
+        ),
+    )
+    yield "histories", lambda: check_histories(case.records)
+    if not case.suspected.isEmpty():
+        yield "agreement", lambda: agreement.divergences(case.records, case.suspected, case.lives)
+    if not case.lives.filter(losses.IS_CUT).isEmpty():
+        yield "losses", lambda: losses.lost_operations(case.records, case.lives)
+
+
 def findings(case: Case) -> DataFrame:
     """Of all checks. It is to be used before the case is released."""
-    every = [
-        case.outline.findings,
-        damages(case.quarantined),
-        clock.steps_back(case.records, case.lives),
-        delivery.jumps(case.delivered),
-        delivery.disagreements(case.delivered),
-        delivery.strangers(case.delivered, case.written, case.lives, case.excused),
-        delivery.missing_messages(case.written, case.lives),
-        watermark.collected_too_early(case.records, case.delivered, case.written, case.lives, case.excused),
-        check_histories(case.records),
-    ]
-    # The drill and the list of losses read rows again: only where there is something to look at.
-    if not case.suspected.isEmpty():
-        every.append(agreement.divergences(case.records, case.suspected, case.lives))
-    if not case.lives.filter(losses.IS_CUT).isEmpty():
-        every.append(losses.lost_operations(case.records, case.lives))
-    return reduce(lambda left, right: left.unionByName(right), every)
+    return reduce(lambda left, right: left.unionByName(right), (part() for _, part in parts(case)))
 
 
 def damages(quarantined: DataFrame) -> DataFrame:

@@ -1,4 +1,8 @@
-"""Columns that several checks make."""
+"""Columns that several checks make.
+
+A check takes the few columns that it needs before it does anything else: every step over all of a record's
+columns costs Spark more time for planning than most journals cost for reading.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,24 @@ if TYPE_CHECKING:
 def view_text(view: Column) -> Column:
     """As `str(ViewId)`."""
     return F.format_string("v%d/p%d", view["primary_view_num"], view["precedence"])
+
+
+def view_numbers() -> tuple[Column, Column]:
+    """What `view_name` needs: two numbers, which aggregates take better than a struct."""
+    return F.col("view.primary_view_num").alias("view_num"), F.col("view.precedence").alias("view_precedence")
+
+
+VIEW_NUMBERS = ("view_num", "view_precedence")
+
+
+def view_name() -> Column:
+    """As `view_text`, of the two numbers."""
+    return F.format_string("v%d/p%d", *VIEW_NUMBERS)
+
+
+def by_other() -> Column:
+    """Whether somebody else is the primary of the view that a record was written in."""
+    return F.col("view.birth_id") != F.col("birth_id")
 
 
 def connection_text(connection: Column) -> Column:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from llft.pipeline.audit.columns import as_findings, connection_text, view_text
+from llft.pipeline.audit.columns import (
+    VIEW_NUMBERS,
+    as_findings,
+    by_other,
+    connection_text,
+    view_name,
+    view_numbers,
+)
 from llft.pipeline.audit.findings import VIOLATION
 from llft.pipeline.audit.lives import NO_LIMIT
 from llft.pipeline.audit.streams import DIRECTION
@@ -31,11 +38,14 @@ def surviving_delivered(records: DataFrame, lives: DataFrame) -> DataFrame:
     to the next, so it is left out."""
     whose = lives.select(*BEFORE, "epoch", "limit", "replica", "partial")
     survives = F.coalesce(F.col("performed") < F.col("limit") - 1, F.col("limit") == NO_LIMIT)
+    begin_offset = (F.col("stream_offset") - F.col("size")).alias("begin_offset")
+    what = ("connection", "stream_offset", begin_offset, "previous", "digest", "performed", "wall_ns")
     return (
         records.filter("kind = 'Delivered'")
+        .select("world", "group_id", *BEFORE, *what, *view_numbers())
         .join(F.broadcast(whose), list(BEFORE), "inner")
         .filter(survives)
-        .withColumn("begin_offset", F.col("stream_offset") - F.col("size"))
+        .drop("limit", "performed")
     )
 
 
@@ -52,27 +62,28 @@ def jumps(delivered: DataFrame) -> DataFrame:
     return delivered.filter("begin_offset != previous").transform(_findings, values)
 
 
-def disagreements(delivered: DataFrame) -> DataFrame:
+def disagreements(delivered: DataFrame, lives: DataFrame) -> DataFrame:
     """Replicas of the reader read other bytes up to the same offset."""
-    mine = F.struct("wall_ns", "digest", "replica", "view")
+    # Number by number: a struct among the aggregates would make Spark sort all deliveries.
     once = delivered.groupBy(*END, "stream_offset").agg(
-        F.min("digest").alias("low"),
-        F.max("digest").alias("high"),
-        F.min_by(mine, "digest").alias("one"),
-        F.max_by(mine, "digest").alias("other"),
+        *(F.min("digest").alias("low"), F.max("digest").alias("high")),
+        *(F.min_by(name, "digest").alias(f"low_{name}") for name in BEFORE),
+        *(F.max_by(name, "digest").alias(name) for name in (*BEFORE, "wall_ns", *VIEW_NUMBERS)),
     )
-    differ = once.filter("low != high").withColumn("begin_offset", F.lit(None).cast("long"))
+    names = lives.select("process", "life", "replica")
+    others = names.toDF("low_process", "low_life", "other_replica")
+    differ = (
+        once.filter("low != high")
+        .join(F.broadcast(names), list(BEFORE), "inner")
+        .join(F.broadcast(others), ["low_process", "low_life"], "inner")
+    )
     values = {
-        "replica": F.col("other.replica"),
-        "other_replica": F.col("one.replica"),
-        "view": view_text(F.col("other.view")),
         "expected": F.format_string("digest 0x%x", "low"),
         "found": F.format_string("digest 0x%x", "high"),
-        "wall_ns": F.col("other.wall_ns"),
         "explanation": F.format_string(
             "Up to offset %d of %s replica %s of group %d read bytes with digest 0x%x, replica %s 0x%x.",
-            *("stream_offset", connection_text(F.col("connection")), "other.replica", "group_id", "high"),
-            *("one.replica", "low"),
+            *("stream_offset", connection_text(F.col("connection")), "replica", "group_id", "high"),
+            *("other_replica", "low"),
         ),
     }
     return differ.transform(_findings, values)
@@ -146,7 +157,9 @@ def excused_connections(records: DataFrame, lives: DataFrame) -> DataFrame:
     with its order entry; and the first: an application that has closed cannot be told more."""
     whose = lives.select(*BEFORE, "epoch", "limit")
     ended = (
-        records.filter("kind = 'ConnectionEnded' AND view.birth_id = birth_id")
+        records.filter("kind = 'ConnectionEnded'")
+        .filter(~by_other())
+        .select("world", "group_id", *BEFORE, "connection", "how", "performed", "wall_ns")
         .join(F.broadcast(whose), list(BEFORE), "inner")
         .filter(F.coalesce(F.col("performed") < F.col("limit"), F.col("limit") == NO_LIMIT))
     )
@@ -186,9 +199,8 @@ def _findings(rows: DataFrame, values: dict[str, Column]) -> DataFrame:
         "severity": F.lit(VIOLATION),
         "connection": connection_text(F.col("connection")),
         "end_offset": F.col("stream_offset"),
+        "view": view_name(),
     }
-    if "view" in rows.columns:
-        common["view"] = view_text(F.col("view"))
     every = rows.transform(as_findings, common | values)
     names = [name for name in every.columns if name not in ("world", "group_id", "replica", "connection")]
     first = every.groupBy("world", "group_id", "replica", "connection").agg(

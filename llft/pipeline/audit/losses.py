@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from llft.pipeline.audit.columns import as_findings, view_text
+from llft.pipeline.audit.columns import VIEW_NUMBERS, as_findings, view_name, view_numbers
 from llft.pipeline.audit.findings import LOSS
 
 if TYPE_CHECKING:
@@ -28,23 +28,24 @@ def lost_operations(records: DataFrame, lives: DataFrame) -> DataFrame:
     cut = lives.filter(IS_CUT).select("process", "life", "epoch", "limit", "replica", "pruned")
     lost = (
         records.filter("kind = 'Operated'")
+        .select("world", "group_id", "process", "life", "order_seq_num", "entry", "wall_ns", *view_numbers())
         .join(F.broadcast(cut), ["process", "life"], "inner")
         .filter(F.col("order_seq_num") >= F.col("limit"))
     )
     names = ("replica", "entry", "wall_ns", "pruned")
-    once = lost.groupBy("world", "group_id", "epoch", "view", "order_seq_num").agg(
+    once = lost.groupBy("world", "group_id", "epoch", *VIEW_NUMBERS, "order_seq_num").agg(
         F.min_by(F.struct(*names), "wall_ns").alias("one")
     )
     values = {
         "condition": F.when(F.col("one.pruned"), PRUNED).otherwise(UNHEARD),
         "severity": F.lit(LOSS),
-        "view": view_text(F.col("view")),
+        "view": view_name(),
         "replica": F.col("one.replica"),
         "found": F.col("one.entry"),
         "wall_ns": F.col("one.wall_ns"),
         "explanation": F.format_string(
             "Operation %d of group %d in view %s was lost: %s.",
-            *("order_seq_num", "group_id", view_text(F.col("view")), "one.entry"),
+            *("order_seq_num", "group_id", view_name(), "one.entry"),
         ),
     }
     return once.transform(as_findings, values)

@@ -14,6 +14,7 @@ from zlib import crc32
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
 
+from llft.pipeline.audit.columns import by_other
 from llft.pipeline.schema import FIELDS
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 DIRECTION = ("world", "group_id", "epoch", "connection")
 """The group is the one that writes."""
+MESSAGE = ("order_seq_num", "position", "timestamp", "size", "digest")
+NO_PRIMARY = 1 << 62
+"""More than any time of day."""
 
 STREAM_SCHEMA = StructType(
     [
@@ -41,22 +45,28 @@ STREAM_SCHEMA = StructType(
 
 
 def surviving_sent(records: DataFrame, lives: DataFrame) -> DataFrame:
+    """Replicas that differ are for `agreement` to find; here the primary's word counts, else the earliest:
+    the one of lowest `rank`."""
+    rank = F.col("wall_ns") + F.when(by_other(), NO_PRIMARY).otherwise(0)
     whose = lives.select("process", "life", "epoch", "limit")
-    sent = records.filter(F.col("kind") == "Sent")
-    joined = sent.join(F.broadcast(whose), ["process", "life"], "inner")
-    return joined.filter(F.col("order_seq_num") < F.col("limit"))
+    return (
+        records.filter(F.col("kind") == "Sent")
+        .select("world", "group_id", "process", "life", "connection", *MESSAGE, rank.alias("rank"))
+        .join(F.broadcast(whose), ["process", "life"], "inner")
+        .filter(F.col("order_seq_num") < F.col("limit"))
+    )
 
 
 def streams(records: DataFrame, lives: DataFrame) -> DataFrame:
     """The messages of every direction, with offsets and digests of the bytes (`STREAM_SCHEMA`)."""
-    names = ("position", "timestamp", "size", "digest")
-    # Replicas that differ are for `agreement` to find; here the primary's word counts, else the earliest.
-    rank = F.struct(F.col("view.birth_id") != F.col("birth_id"), "wall_ns", "process")
-    sent = surviving_sent(records, lives).groupBy(*DIRECTION, "order_seq_num")
-    once = sent.agg(F.min_by(F.struct(*names), rank).alias("one"))
+    # Number by number: a struct among the aggregates would make Spark sort all messages.
+    once = (
+        surviving_sent(records, lives)
+        .groupBy(*DIRECTION, "order_seq_num")
+        .agg(*(F.min_by(name, "rank").alias(name) for name in MESSAGE[1:]))
+    )
     return (
-        once.select(*DIRECTION, "order_seq_num", "one.*")
-        .repartition(*DIRECTION)
+        once.repartition(*DIRECTION)
         .sortWithinPartitions(*DIRECTION, "order_seq_num")
         .mapInArrow(_measure, STREAM_SCHEMA)
     )

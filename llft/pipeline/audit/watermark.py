@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from llft.pipeline.audit.columns import as_findings, connection_text, view_text
-from llft.pipeline.audit.delivery import other_end
+from llft.pipeline.audit.columns import VIEW_NUMBERS, as_findings, connection_text, view_name, view_numbers
+from llft.pipeline.audit.delivery import BEFORE, other_end
 from llft.pipeline.audit.findings import VIOLATION
 
 if TYPE_CHECKING:
@@ -21,45 +21,59 @@ if TYPE_CHECKING:
 
 CONDITION = "watermark"
 DIRECTION = ["world", "connection", "sender"]
+LAST = (*BEFORE, "up_to_timestamp", "wall_ns", *VIEW_NUMBERS)
 
 
 def collected_too_early(
     records: DataFrame, delivered: DataFrame, written: DataFrame, lives: DataFrame, excused: DataFrame
 ) -> DataFrame:
     """Findings: one for each direction, the first message that was collected and not read."""
-    whose = lives.select("process", "life", "epoch", "limit", "replica")
-    furthest = (
-        records.filter("kind = 'Collected'")
-        .join(F.broadcast(whose), ["process", "life"], "inner")
-        .filter(F.coalesce("performed", F.lit(0)) < F.col("limit"))
-        .withColumn("sender", F.when(F.col("which") == "sent", F.col("group_id")).otherwise(other_end()))
-        .groupBy(*DIRECTION)
-        .agg(
-            F.max_by(
-                F.struct("up_to_timestamp", "replica", "view", "wall_ns", "which", "epoch"), "up_to_timestamp"
-            ).alias("last")
-        )
-    )
     reached = (
-        delivered.withColumn("sender", other_end())
+        delivered.select("world", "connection", other_end().alias("sender"), "stream_offset")
         .groupBy(*DIRECTION)
         .agg(F.max("stream_offset").alias("read_offset"))
     )
-    messages = written.withColumnRenamed("group_id", "sender").drop("epoch", "follows")
-    unread = (
-        messages.join(furthest, DIRECTION, "inner")
-        .filter(F.col("timestamp") <= F.col("last.up_to_timestamp"))
+    last = (
+        furthest(records, lives)
         .join(reached, DIRECTION, "left")
-        .filter(F.col("end_offset") > F.coalesce("read_offset", F.lit(0)))
+        .withColumn("read_offset", F.coalesce("read_offset", F.lit(0)))
+    )
+    messages = written.select(
+        "world", "connection", F.col("group_id").alias("sender"), "position", "timestamp", "end_offset"
+    )
+    unread = (
+        messages.join(last, DIRECTION, "inner")
+        .filter(
+            (F.col("timestamp") <= F.col("up_to_timestamp")) & (F.col("end_offset") > F.col("read_offset"))
+        )
         .transform(_with_reader, lives)
         .join(excused, ["world", "connection"], "left_anti")
     )
     first = unread.groupBy(*DIRECTION).agg(
-        F.min_by(F.struct("position", "timestamp", "end_offset", "read_offset", "last"), "end_offset").alias(
+        F.min_by(F.struct("position", "timestamp", "end_offset", "read_offset", *LAST), "end_offset").alias(
             "one"
         )
     )
-    return first.select(*DIRECTION, "one.*").transform(_as_findings)
+    whose = lives.select(*BEFORE, "epoch", "replica")
+    named = first.select(*DIRECTION, "one.*").join(F.broadcast(whose), list(BEFORE), "inner")
+    return named.transform(_as_findings)
+
+
+def furthest(records: DataFrame, lives: DataFrame) -> DataFrame:
+    """Of every direction the last that was collected, and by whom."""
+    sender = F.when(F.col("which") == "sent", F.col("group_id")).otherwise(other_end())
+    limits = lives.select(*BEFORE, "limit")
+    return (
+        records.filter("kind = 'Collected'")
+        .select(
+            *("world", "connection", sender.alias("sender"), *BEFORE, "performed"),
+            *("up_to_timestamp", "wall_ns", *view_numbers()),
+        )
+        .join(F.broadcast(limits), list(BEFORE), "inner")
+        .filter(F.coalesce("performed", F.lit(0)) < F.col("limit"))
+        .groupBy(*DIRECTION)
+        .agg(*(F.max_by(name, "up_to_timestamp").alias(name) for name in LAST))
+    )
 
 
 def _with_reader(messages: DataFrame, lives: DataFrame) -> DataFrame:
@@ -70,7 +84,7 @@ def _with_reader(messages: DataFrame, lives: DataFrame) -> DataFrame:
     client, server = F.col("connection.client_group_id"), F.col("connection.server_group_id")
     reading = messages.withColumn("reader", F.when(F.col("sender") == client, server).otherwise(client))
     joined = reading.join(F.broadcast(readers), ["world", "reader"], "inner")
-    return joined.filter(~F.col("reader_partial") & (F.col("last.wall_ns") < F.col("reader_end_ns")))
+    return joined.filter(~F.col("reader_partial") & (F.col("wall_ns") < F.col("reader_end_ns")))
 
 
 def _as_findings(found: DataFrame) -> DataFrame:
@@ -79,18 +93,14 @@ def _as_findings(found: DataFrame) -> DataFrame:
         "condition": F.lit(CONDITION),
         "severity": F.lit(VIOLATION),
         "group_id": F.col("sender"),
-        "epoch": F.col("last.epoch"),
-        "view": view_text(F.col("last.view")),
-        "replica": F.col("last.replica"),
+        "view": view_name(),
         "connection": name,
-        "end_offset": F.col("end_offset"),
         "expected": F.format_string("read up to offset %d", "end_offset"),
-        "found": F.format_string("read up to offset %d", F.coalesce("read_offset", F.lit(0))),
-        "wall_ns": F.col("last.wall_ns"),
+        "found": F.format_string("read up to offset %d", "read_offset"),
         "explanation": F.format_string(
             "Replica %s collected messages of group %d on %s up to timestamp %d; message %d of timestamp %d "
             "was never read.",
-            *("last.replica", "sender", name, "last.up_to_timestamp", "position", "timestamp"),
+            *("replica", "sender", name, "up_to_timestamp", "position", "timestamp"),
         ),
     }
     return found.transform(as_findings, values)

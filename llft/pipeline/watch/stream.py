@@ -38,6 +38,8 @@ ALARM_SCHEMA = StructType(
 STATE_SCHEMA = StructType([StructField("watcher", BinaryType()), StructField("names", StringType())])
 FORGET_AFTER_MS = 24 * 3600 * 1000
 """A group of which nothing was heard for so long leaves no state behind."""
+MOST_NAMES = 256
+"""Replicas of a group that are remembered by name; whoever writes tells its name again."""
 
 STATE_STORE = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -66,11 +68,11 @@ class GroupProcessor(StatefulProcessor):
         watcher = Watcher.from_bytes(bytes(known[0])) if known is not None else Watcher()
         names: dict[str, str] = json.loads(known[1]) if known is not None else {}
         frame = pd.concat(list(rows))
-        names.update(
-            {str(number): name for number, name in frame[["replica", "name"]].drop_duplicates().to_numpy()}
-        )
-        columns = (frame[name].to_numpy(np.int64) for name in ("code", "replica", "number", "content"))
-        alarms = watcher.step(Rows(*columns))
+        named = frame.loc[frame["name"].notna(), ["replica", "name"]]
+        names.update({str(number): name for number, name in named.itertuples(index=False)})
+        for number in list(names)[:-MOST_NAMES]:
+            del names[number]
+        alarms = watcher.step(Rows(*(frame[name].to_numpy(np.int64) for name in Rows._fields)))
         self.state.update((watcher.to_bytes(), json.dumps(names)))
         if alarms:
             yield pd.DataFrame(

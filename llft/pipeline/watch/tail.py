@@ -5,18 +5,21 @@ Only what the watch looks at is decoded: a kind, who, which number, and 64 bits 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import struct
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from llft.identifiers import BirthId
-from llft.pipeline.decode import content_of, parse, process_number
+from llft.journal.record import MembershipChanged
+from llft.pipeline.decode import content_of, content_of_entry, parse, process_number
 from llft.pipeline.frames import Frame, scan
 from llft.pipeline.segments import open_data, read_header
-from llft.pipeline.source import FilePartition, JournalSource, JournalStreamReader
-from llft.pipeline.watch.watcher import GAP, KINDS, PRIMARY
+from llft.pipeline.source import JournalSource, JournalStreamReader, Piece, PiecesPartition
+from llft.pipeline.watch.watcher import GAP, KINDS, MEMBER, OPERATED, PRIMARY, VIEW, view_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,14 +29,19 @@ SLIM_SCHEMA = StructType(
         StructField("group_id", LongType()),
         StructField("code", IntegerType()),
         StructField("replica", LongType()),
-        StructField("name", StringType()),
         StructField("number", LongType()),
         StructField("content", LongType()),
-        StructField("wall_ns", LongType()),
+        StructField("view", LongType()),
+        StructField("name", StringType()),
     ]
 )
-WANTED = tuple(f'["{name}"'.encode() for name in (*KINDS, "RoleChanged", "Gap"))
-Slim = tuple[int, int, int, str, int, int, int]
+"""`replica` is the number of a process; `name` is there where a piece of a file first has that number."""
+
+OPERATED_START = b'["Operated"'
+RARE = ("RoleChanged", "ViewInstalled", "MembershipChanged", "Gap")
+WANTED = tuple(f'["{name}"'.encode() for name in (*KINDS, *RARE))
+NO_RECORD = (ValueError, RecursionError, TypeError, struct.error)
+Slim = tuple[int, int, int, int, int, int, str | None]
 
 
 class WatchSource(JournalSource):
@@ -53,8 +61,8 @@ class WatchStreamReader(JournalStreamReader):
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        assert isinstance(partition, FilePartition)
-        rows = list(slim_rows(partition.path, partition.start, partition.end))
+        assert isinstance(partition, PiecesPartition)
+        rows = [row for piece in partition.pieces for row in slim_rows(piece)]
         if rows:
             schema = to_arrow_schema(SLIM_SCHEMA)
             columns = zip(zip(*rows, strict=True), schema, strict=True)
@@ -62,46 +70,76 @@ class WatchStreamReader(JournalStreamReader):
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def slim_rows(path: str, start: int, end: int) -> Iterator[Slim]:
+def slim_rows(piece: Piece) -> Iterator[Slim]:
+    path, start, end = piece
     data = open_data(path)
     header = read_header(data)
     if header is None:
         return
-    names: dict[tuple[int, ...], tuple[int, str]] = {}
-    performed = 0
-    for piece in scan(data, max(start, header.size)):
-        if piece.offset >= end:
+    slimmer = Slimmer()
+    for found in scan(data, max(start, header.size)):
+        if found.offset >= end:
             return
-        if isinstance(piece, Frame) and piece.payload.startswith(WANTED):
-            row = _slim(piece.payload, names, performed)
-            if row is not None:
-                performed = row[4] if row[1] == KINDS["Operated"] else performed
-                yield row
+        if isinstance(found, Frame) and found.payload.startswith(WANTED):
+            yield from slimmer.rows_of(found.payload)
 
 
-def _slim(payload: bytes, names: dict[tuple[int, ...], tuple[int, str]], performed: int) -> Slim | None:
-    """None for what does not parse or is not of interest: the audit tells about the first."""
-    try:
+class Slimmer:
+    """Along one piece of a file."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, ...], int] = {}
+        """By group and birth id: the number of the process."""
+        self.performed = 0
+
+    def rows_of(self, payload: bytes) -> Sequence[Slim]:
+        """None of what does not parse or is not of interest: the audit tells about the first."""
+        try:
+            return self._operated(payload) if payload.startswith(OPERATED_START) else self._other(payload)
+        except NO_RECORD:
+            return ()
+
+    def _operated(self, payload: bytes) -> Sequence[Slim]:
+        """Most records are operations: taken from the JSON as they are, and not made into records first."""
+        _, (_, group_id, birth_id, view), number, entry = json.loads(payload)
+        if type(entry) is not str or type(number) is not int or number >> 63:
+            raise ValueError("not an operation")
+        self.performed = number
+        who, name = self._who(group_id, birth_id)
+        return ((group_id, OPERATED, who, number, content_of_entry(entry), view_key(view[0], view[1]), name),)
+
+    def _other(self, payload: bytes) -> Sequence[Slim]:
         record: Any = parse(payload)
-    except (ValueError, RecursionError):
+        stamp = record.stamp
+        group_id, view = stamp.group_id, view_key(*stamp.view[:2])
+        if type(record) is MembershipChanged:
+            members = [self._who(group_id, member.birth_id) for member in record.membership]
+            return [(group_id, MEMBER, who, record.change_num, 0, view, name) for who, name in members]
+        fields = self._fields(record)
+        if fields is None:
+            return ()
+        who, name = self._who(group_id, stamp.birth_id)
+        code, number, content = fields
+        return ((group_id, code, who, number, content, view, name),)
+
+    def _fields(self, record: Any) -> tuple[int, int, int] | None:
+        """Code, number and content."""
+        kind, stamp = type(record).__name__, record.stamp
+        if kind in KINDS:
+            return KINDS[kind], record.order_seq_num, content_of(record) or 0
+        if kind == "Gap":
+            return GAP, self.performed, record.lost_count
+        if kind == "ViewInstalled":
+            return VIEW, record.order_seq_num, 0
+        if record.role == "primary":
+            return PRIMARY, stamp.view.primary_view_num, int(stamp.view.birth_id == stamp.birth_id)
         return None
-    stamp, kind = record.stamp, type(record).__name__
-    key = (stamp.group_id, *stamp.birth_id)
-    if key not in names:
-        names[key] = process_number(0, stamp.group_id, stamp.birth_id), str(BirthId(*stamp.birth_id))
-    replica, name = names[key]
-    if kind in KINDS:
-        fields = KINDS[kind], replica, name, record.order_seq_num, content_of(record) or 0
-    elif kind == "Gap":
-        fields = GAP, replica, name, performed, record.lost_count
-    elif record.role == "primary":
-        fields = (
-            PRIMARY,
-            replica,
-            name,
-            stamp.view.primary_view_num,
-            int(stamp.view.birth_id == stamp.birth_id),
-        )
-    else:
-        return None
-    return stamp.group_id, *fields, stamp.time_ns
+
+    def _who(self, group_id: int, birth_id: Sequence[int]) -> tuple[int, str | None]:
+        """The number of a process, and its name when it is met for the first time."""
+        key = (group_id, *birth_id)
+        number = self.known.get(key)
+        if number is not None:
+            return number, None
+        number = self.known[key] = process_number(0, group_id, birth_id)
+        return number, str(BirthId(*birth_id))
