@@ -104,7 +104,8 @@ def _table(actor: Actor, columns: Columns, schema: pa.Schema) -> pa.Table:
     count = len(columns["place"])
     known = {**_common(actor), **columns}
     known["wall_ns"] = known["time_ns"]
-    return pa.Table.from_arrays([_array(known.get(one.name), one.type, count) for one in schema], schema)
+    arrays = [_array(known.get(one.name), one.type, count) for one in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _array(value: Any, of: pa.DataType, count: int) -> pa.Array:
@@ -162,7 +163,7 @@ def _all_operations(actor: Actor, cycles: int) -> dict[str, Any]:
     cycle, index = every // actor.operations, every % actor.operations
     columns = _numbered(actor, "Operated", cycle, index)
     columns["entry"] = pa.repeat("operation x", len(every))
-    if (actor.server, actor.replica) == (PLANTED_GROUP, 2):
+    if (actor.server, actor.replica) == (PLANTED_GROUP, 2) and cycles > PLANTED_CYCLE:
         at = PLANTED_CYCLE * OPERATIONS + PLANTED_AT
         columns["content"][at] += 1
         columns["entry"] = pa.array(["operation X" if one == at else "operation x" for one in every])

@@ -1,6 +1,6 @@
 """Planted faults: each journal raises exactly its finding, at its place; clean ones raise none.
 
-All are audited in one go, each in a world of its own.
+All are audited in one go, each in a world of its own (`worlds`).
 """
 
 from __future__ import annotations
@@ -10,36 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import Row
 
-from llft.pipeline.audit.checks import findings, judging
-from llft.pipeline.ingest import decode_plans, journal_files, split
-from llft.pipeline.segments import Plan, plan
 from tests.pipeline.faults import FAULTS, Fault
 from tests.pipeline.history import clean, write
+from tests.pipeline.worlds import PLANTED, Audited
 
 Found = dict[int, list[Row]]
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Found:
+def found(audited: Audited) -> Found:
     """The findings by world, which is the index of the fault."""
-    root = tmp_path_factory.mktemp("planted")
-    plans: list[Plan] = []
-    for world, fault in enumerate(FAULTS):
-        journals = clean()
-        fault.plant(journals)
-        write(journals, root / str(world))
-        if fault.damage is not None:
-            fault.damage(root / str(world))
-        plans += plan(journal_files([root / str(world)]), world)
-    decoded = decode_plans(spark, plans).persist()
-    got = split(decoded)
     by_world: Found = defaultdict(list)
-    with judging(got.records, got.quarantined) as case:
-        for finding in findings(case).collect():
-            by_world[finding["world"]].append(finding)
-    decoded.unpersist()
+    for finding in audited.findings:
+        by_world[finding["world"] - PLANTED].append(finding)
     return by_world
 
 
