@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import llft
 from llft.errors import MisuseError
@@ -46,47 +46,53 @@ def spark_session(
     memory: str = MEMORY,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """The session; stopped at the end. `settings` overrule our own."""
-    spark = start_session(master=master, memory=memory, settings=settings)
+    """The session; stopped at the end. `settings` overrule our own. The log stays only if something broke."""
+    _prepare()
+    with tempfile.NamedTemporaryFile(prefix="llft-spark-", suffix=".log", delete=False) as log:
+        spark = _start(master or LOCAL, memory, settings or {}, log)
     try:
         yield spark
+    except MisuseError:
+        os.unlink(log.name)
+        raise
+    except Exception as error:
+        error.add_note(f"what Spark said is in {log.name}")
+        raise
+    else:
+        os.unlink(log.name)
     finally:
         spark.stop()
 
 
-def start_session(
-    *,
-    master: str | None = None,
-    memory: str = MEMORY,
-    settings: Mapping[str, str] | None = None,
-) -> SparkSession:
-    """For those who stop it themselves; else see `spark_session`."""
+def _prepare() -> None:
+    """What Spark needs is there, and it knows where; or MisuseError."""
     try:
-        from pyspark.sql import SparkSession
+        import pyspark  # noqa: F401
     except ImportError as error:
         raise MisuseError("spark-missing", MISSING, why=str(error)) from None
-    chosen = master or LOCAL
     os.environ["JAVA_HOME"] = java_home()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    is_local = chosen.startswith("local")
-    if is_local or "127.0.0.1" in chosen:
+
+
+def _start(master: str, memory: str, settings: Mapping[str, str], log: IO[bytes]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    is_local = master.startswith("local")
+    if is_local or "127.0.0.1" in master:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.appName("llft").master(chosen).config("spark.driver.memory", memory)
-    ours = {**SETTINGS, **(OF_THIS_MACHINE if "SPARK_LOCAL_IP" in os.environ else {}), **(settings or {})}
+    builder = SparkSession.builder.appName("llft").master(master).config("spark.driver.memory", memory)
+    ours = {**SETTINGS, **(OF_THIS_MACHINE if "SPARK_LOCAL_IP" in os.environ else {}), **settings}
     for name, value in ours.items():
         builder = builder.config(name, value)
-    log_fd, log_path = tempfile.mkstemp(prefix="llft-spark-", suffix=".log")
     try:
-        with _stderr_to(log_fd):
+        with _stderr_to(log.fileno()):
             spark = builder.getOrCreate()
     except Exception as error:
-        said = Path(log_path).read_text(encoding="utf-8", errors="replace")[-2000:]
-        remedy = f"see {log_path}; memory and address in use are the usual causes"
-        raise MisuseError("spark-did-not-start", remedy, master=chosen, why=f"{error}\n{said}") from error
-    finally:
-        os.close(log_fd)
+        said = Path(log.name).read_text(encoding="utf-8", errors="replace")[-2000:]
+        remedy = f"see {log.name}; memory and address in use are the usual causes"
+        raise MisuseError("spark-did-not-start", remedy, master=master, why=f"{error}\n{said}") from error
     if not is_local:
-        spark.addArtifacts(str(_packed()), pyfile=True)
+        _send_package(spark)
     return spark
 
 
@@ -103,11 +109,12 @@ def _stderr_to(log_fd: int) -> Iterator[None]:
         os.close(kept)
 
 
-def _packed() -> Path:
+def _send_package(spark: SparkSession) -> None:
     """This package as a zip file, which is what executors take."""
     root = Path(llft.__file__).parent
-    target = Path(tempfile.mkdtemp(prefix="llft-package-")) / "llft.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(root.rglob("*.py")):
-            archive.write(path, Path("llft") / path.relative_to(root))
-    return target
+    with tempfile.TemporaryDirectory(prefix="llft-package-") as directory:
+        target = Path(directory) / "llft.zip"
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(root.rglob("*.py")):
+                archive.write(path, Path("llft") / path.relative_to(root))
+        spark.addArtifacts(str(target), pyfile=True)

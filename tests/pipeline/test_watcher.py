@@ -26,9 +26,9 @@ VIEW1, VIEW2, VIEW3 = view_key(1, 1), view_key(2, 2), view_key(4, 3)
 
 
 def rows(*parts: tuple[int, int, int, int], view: int = VIEW1) -> Rows:
-    """Of tuples: code, replica, number, content."""
+    """Of tuples: code, replica, number, content. Replica 1 is the primary."""
     table = np.array(parts, dtype=np.int64).reshape(-1, 4)
-    return Rows(*(table[:, column] for column in range(4)), np.full(len(parts), view))
+    return Rows(*(table[:, column] for column in range(4)), np.full(len(parts), view), table[:, 1] == 1)
 
 
 def together(*parts: Rows) -> Rows:
@@ -70,6 +70,22 @@ def test_a_replica_that_reports_later_is_compared_all_the_same() -> None:
     assert places(watcher.step(rows(*operations(2, range(1, LAG_LIMIT), wrong_at=99)))) == [
         ("theorem2", 99, 2, 1)
     ]
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 1, 3), (2, 3, 1)])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_the_primary_is_right_whoever_reports_first(order: tuple[int, ...], *, at_once: bool) -> None:
+    """One alarm for one divergence; and it lasts."""
+    parts = [rows(*operations(one, range(1, 60), wrong_at=8 if one == 2 else 0)) for one in order]
+    watcher = Watcher()
+    found = (
+        watcher.step(together(*parts))
+        if at_once
+        else [alarm for part in parts for alarm in watcher.step(part)]
+    )
+    assert [(alarm.condition, alarm.order_seq_num) for alarm in found] == [("theorem2", 8)]
+    if at_once or order[:2] != (2, 3):  # of two backups alone nobody knows who is wrong
+        assert found[0].replica == 2
 
 
 def test_clocks_are_compared_by_themselves() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from llft.errors import MisuseError
 from llft.pipeline.watch.tail import WatchSource
 from llft.pipeline.watch.watcher import Rows, Watcher
 
@@ -98,6 +100,8 @@ def watch(
     spark: SparkSession, path: str, store: Path, tell: Tell, *, interval_ms: int = 200, once: bool = False
 ) -> StreamingQuery:
     """Starts to watch. `once`: what is there now, and no more."""
+    if find_spec("google") is None:  # its workers would die without a word
+        raise MisuseError("protobuf-missing", "pip install 'llft[pipeline]'")
     for name, value in STATE_STORE.items():
         spark.conf.set(name, value)
     spark.dataSource.register(WatchSource)

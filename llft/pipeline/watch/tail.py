@@ -32,6 +32,7 @@ SLIM_SCHEMA = StructType(
         StructField("number", LongType()),
         StructField("content", LongType()),
         StructField("view", LongType()),
+        StructField("primary", IntegerType()),
         StructField("name", StringType()),
     ]
 )
@@ -41,7 +42,7 @@ OPERATED_START = b'["Operated"'
 RARE = ("RoleChanged", "ViewInstalled", "MembershipChanged", "Gap")
 WANTED = tuple(f'["{name}"'.encode() for name in (*KINDS, *RARE))
 NO_RECORD = (ValueError, RecursionError, TypeError, struct.error)
-Slim = tuple[int, int, int, int, int, int, str | None]
+Slim = tuple[int, int, int, int, int, int, int, str | None]
 
 
 class WatchSource(JournalSource):
@@ -106,21 +107,23 @@ class Slimmer:
             raise ValueError("not an operation")
         self.performed = number
         who, name = self._who(group_id, birth_id)
-        return ((group_id, OPERATED, who, number, content_of_entry(entry), view_key(view[0], view[1]), name),)
+        content, key, primary = content_of_entry(entry), view_key(view[0], view[1]), int(view[2] == birth_id)
+        return ((group_id, OPERATED, who, number, content, key, primary, name),)
 
     def _other(self, payload: bytes) -> Sequence[Slim]:
         record: Any = parse(payload)
         stamp = record.stamp
         group_id, view = stamp.group_id, view_key(*stamp.view[:2])
+        primary = int(stamp.view.birth_id == stamp.birth_id)
         if type(record) is MembershipChanged:
             members = [self._who(group_id, member.birth_id) for member in record.membership]
-            return [(group_id, MEMBER, who, record.change_num, 0, view, name) for who, name in members]
+            return [(group_id, MEMBER, who, record.change_num, 0, view, 0, name) for who, name in members]
         fields = self._fields(record)
         if fields is None:
             return ()
         who, name = self._who(group_id, stamp.birth_id)
         code, number, content = fields
-        return ((group_id, code, who, number, content, view, name),)
+        return ((group_id, code, who, number, content, view, primary, name),)
 
     def _fields(self, record: Any) -> tuple[int, int, int] | None:
         """Code, number and content."""

@@ -1,8 +1,8 @@
 """One group under watch: rows in as they come, alarms out; what is remembered is bounded.
 
-The first replica that reports an order number says what it is; all others are compared with that, as long
-as they are not further behind than the window. One that is further behind is a finding of its own, once
-each time, and its rows from there on are left to the audit, which forgets nothing.
+The primary of the view says what an order number is, or whoever reports it first; all others are compared
+with that, as long as they are not further behind than the window. One that is further behind is a finding of
+its own, once each time, and its rows from there on are left to the audit, which forgets nothing.
 
 A primary that dies may have performed operations that nobody heard of, and a branch of a partition is
 legitimate until it is healed: the numbers of both are given again, in a later view. So what was performed in
@@ -54,6 +54,8 @@ class Rows(NamedTuple):
     number: Any
     content: Any
     view: Any
+    primary: Any
+    """1 if the replica is the primary of the view, else 0."""
 
 
 class Alarm(NamedTuple):
@@ -70,6 +72,7 @@ class Deeds(NamedTuple):
     code: int
     replica: int
     view: int
+    primary: bool
     numbers: Any
     contents: Any
 
@@ -98,6 +101,8 @@ class Watcher:
     """By view: the order number at which it began."""
     diverged: set[int] = field(default_factory=set)
     """Replicas that were told of: what follows a divergence diverges too."""
+    told: dict[int, int] = field(default_factory=dict)
+    """By order number: the kind of which a divergence was told there. One is enough."""
     change: tuple[int, int] = (0, 0)
     """The newest change of the membership: view, and number."""
     members: set[int] = field(default_factory=set)
@@ -115,32 +120,35 @@ class Watcher:
         return alarms + self._lags()
 
     def _compare(self, deeds: Deeds) -> list[Alarm]:
-        code, _, view, numbers, contents = deeds
+        code, replica, view, primary, numbers, contents = deeds
         places = numbers % WINDOW
         known = self.numbers[code][places] == numbers
         newer = (self.numbers[code][places] < numbers) | (known & (self.views[code][places] < view))
         wrong = known & (self.contents[code][places] != contents)
         alarms = self._alarm(deeds, np.flatnonzero(wrong)) if wrong.any() else []
+        if primary:
+            newer |= known & (self.views[code][places] == view)
         fresh = places[newer]
         self.numbers[code][fresh] = numbers[newer]
         self.contents[code][fresh] = contents[newer]
-        self.owners[code][fresh] = deeds.replica
+        self.owners[code][fresh] = replica
         self.views[code][fresh] = view
         return alarms
 
     def _alarm(self, deeds: Deeds, wrong: Any) -> list[Alarm]:
-        """For the first of the wrong ones that must not be."""
-        code, replica, view, numbers, contents = deeds
-        if replica in self.diverged:
-            return []
+        """For the first of the wrong ones that must not be. Of a primary and another the other is wrong."""
+        code, replica, view, primary, numbers, contents = deeds
         for index in wrong[np.argsort(numbers[wrong], kind="stable")].tolist():
             number = int(numbers[index])
             place = number % WINDOW
+            accused, other = (int(self.owners[code][place]), replica)[:: 1 if primary else -1]
+            if accused in self.diverged or self.told.get(number) == code:
+                continue
             if number < self._same_below(view, int(self.views[code][place])):
-                self.diverged.add(replica)
-                text = f"{int(self.contents[code][place]):#x} there and {int(contents[index]):#x} here"
-                other = int(self.owners[code][place])
-                return [Alarm(CONDITIONS[code], number, replica, other, f"order number {number}: {text}")]
+                self.diverged.add(accused)
+                self.told[number] = code
+                values = f"{int(self.contents[code][place]):#x} and {int(contents[index]):#x}"
+                return [Alarm(CONDITIONS[code], number, accused, other, f"order number {number}: {values}")]
         return []
 
     def _same_below(self, one: int, other: int) -> int:
@@ -155,7 +163,7 @@ class Watcher:
     def _step_rare(self, rows: Rows) -> list[Alarm]:
         alarms = []
         for index in np.flatnonzero(rows.code >= PRIMARY).tolist():
-            code, replica, number, content, view = (int(column[index]) for column in rows)
+            code, replica, number, content, view, _ = (int(column[index]) for column in rows)
             if code == GAP:
                 text = f"the journal lost {content} records behind operation {number}"
                 alarms.append(Alarm("gap", number, replica, 0, text))
@@ -165,7 +173,7 @@ class Watcher:
                 self.starts[view] = min(number, self.starts.get(view, number))
             else:
                 self._member(replica, (view, number))
-        for known in (self.primaries, self.starts):
+        for known in (self.primaries, self.starts, self.told):
             while len(known) > MOST_VIEWS:
                 del known[min(known)]
         return alarms
@@ -212,6 +220,7 @@ class Watcher:
             "primaries": list(self.primaries.items()),
             "starts": list(self.starts.items()),
             "diverged": sorted(self.diverged),
+            "told": list(self.told.items()),
             "change": self.change,
             "members": sorted(self.members),
         }
@@ -232,21 +241,25 @@ class Watcher:
             primaries=dict(rest["primaries"]),
             starts=dict(rest["starts"]),
             diverged=set(rest["diverged"]),
+            told=dict(rest["told"]),
             change=tuple(rest["change"]),
             members=set(rest["members"]),
         )
 
 
 def _deeds_of(rows: Rows) -> list[Deeds]:
-    """By view, the earlier first: what it did is there to be compared when the later comes."""
+    """By view, the earlier first: what it did is there to be compared when the later comes. Of a view the
+    primary first: what it did is what others are compared with."""
     numbered = rows.code < PRIMARY
     found = []
     for view in np.unique(rows.view[numbered]).tolist():
-        here = numbered & (rows.view == view)
-        for replica in np.unique(rows.replica[here]).tolist():
-            mine = here & (rows.replica == replica)
-            for code in (OPERATED, SENT, CLOCK_READ):
-                chosen = mine & (rows.code == code)
-                if chosen.any():
-                    found.append(Deeds(code, replica, view, rows.number[chosen], rows.content[chosen]))
+        for primary in (True, False):
+            here = numbered & (rows.view == view) & ((rows.primary == 1) == primary)
+            for replica in np.unique(rows.replica[here]).tolist():
+                mine = here & (rows.replica == replica)
+                for code in (OPERATED, SENT, CLOCK_READ):
+                    chosen = mine & (rows.code == code)
+                    if chosen.any():
+                        deeds = rows.number[chosen], rows.content[chosen]
+                        found.append(Deeds(code, replica, view, primary, *deeds))
     return found
