@@ -8,18 +8,24 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from llft.cli.demo_audit import judge_journals
 from llft.cli.panel import EventLines
 from llft.cli.trial import Trial, TrialFailure, TrialOptions
 from llft.cli.verdict import false_suspicions, verdict_lines, verdict_object
 
 
-def perform(options: TrialOptions, *, as_json: bool) -> int:
-    """Run the trial; with `as_json` the last line of standard output is one object."""
+def perform(options: TrialOptions, *, as_json: bool, audited: bool = False) -> int:
+    """Run the trial; with `as_json` the last line of standard output is one object. `audited`: Spark judges
+    the journals at the end."""
     text = sys.stderr if as_json else sys.stdout
-    verdict, directory = _try(options, EventLines(text))
+    verdict, directory = _try(options, EventLines(text), judge_journals if audited else None)
     print("", *verdict_lines(verdict), sep="\n", file=text)
+    for line in verdict.get("audit", {}).get("lines", ()):
+        print(line, file=text)
     if directory:
         print(f"journals and logs remain in {directory}", file=text)
     if as_json:
@@ -27,7 +33,9 @@ def perform(options: TrialOptions, *, as_json: bool) -> int:
     return 0 if verdict["passed"] else 1
 
 
-def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str]:
+def _try(
+    options: TrialOptions, events: EventLines, judge: Callable[[Path], dict[str, Any]] | None
+) -> tuple[dict[str, Any], str]:
     """The verdict, and where to look if it is bad."""
     started_s = time.monotonic()
     trial = Trial(options, events.told)
@@ -48,6 +56,9 @@ def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str
     )
     verdict |= {"replicas": options.replicas, "clients": options.clients, "pace_ms": options.pace_ms}
     verdict["seconds"] = round(time.monotonic() - started_s, 1)
+    if judge is not None and trial.directory.journal.exists():
+        verdict["audit"] = judge(trial.directory.journal)
+        verdict["passed"] = verdict["passed"] and not verdict["audit"]["violations"]
     if verdict["passed"]:
         trial.forget()
         return verdict, ""

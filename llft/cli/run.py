@@ -77,7 +77,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
         choices=[choice.value for choice in Checkpoints],
         help="where the state of the program comes from, for joining and for dropping old log: its hooks, an "
         "image of its process (at addresses that are not random), or none; auto, the default: hooks if it "
-        "has them, else an image if that is possible",
+        "has them, else none",
     )
     parser.add_argument(
         "--durable", action="store_true", help="keep every replica's history on disk, in the run directory"

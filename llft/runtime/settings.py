@@ -138,13 +138,9 @@ class Settings:
         return replace(self, groups=(*others, replace(self.group(name), checkpoints=checkpoints)))
 
     def may_have_images(self, name: str) -> bool:
-        """D-63: an image can be restored on a host that is like its own, so without being asked for it is
-        taken only where there is no other host."""
+        """D-63: where they are asked for."""
         group = self.group(name)
-        wanted = group.checkpoints is Checkpoints.IMAGE or (
-            group.checkpoints is Checkpoints.AUTO and self.transport.interface.startswith("127.")
-        )
-        return wanted and group.threads is ThreadMode.TOKEN
+        return group.checkpoints is Checkpoints.IMAGE and group.threads is ThreadMode.TOKEN
 
     def host_id(self) -> int:
         """The first part of a birth id. The interface's address is what is unique in a cluster."""
