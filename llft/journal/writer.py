@@ -108,7 +108,7 @@ class JournalWriter:
         self._lost_stamp: Stamp | None = None
         self._place_fd = place_fd
         self._limit_bytes = limit_bytes
-        self._segment_limit = min(segment_limit, limit_bytes // SEGMENTS_MIN) if limit_bytes else segment_limit
+        self._segment_limit = min(segment_limit, (limit_bytes // SEGMENTS_MIN) or segment_limit)
         self._here = _Segment(0)
         self._earlier: deque[_Segment] = deque()
         self._left_fd = -1
@@ -151,8 +151,8 @@ class JournalWriter:
         return True
 
     def _begin_segment(self) -> None:
-        """Nothing of the old segment may wait in the buffer: it would get into the new one. If the file system
-        refuses, the old one goes on, and it is tried again as much later."""
+        """Nothing of the old segment may wait in the buffer: it would get into the new one. If the file
+        system refuses, the old one goes on, and it is tried again as much later."""
         if not self.flush():
             return
         self._leave()

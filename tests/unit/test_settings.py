@@ -18,7 +18,6 @@ from llft.runtime.settings import (
     GroupSettings,
     Settings,
     TransportMode,
-    TransportSettings,
     group_id_of,
 )
 from llft.runtime.settings_file import load_settings

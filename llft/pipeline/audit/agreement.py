@@ -154,11 +154,10 @@ def _rows_of(records: DataFrame, buckets: DataFrame, lives: DataFrame) -> DataFr
     key_number = F.when(is_sent, F.col("position")).otherwise(F.col("order_seq_num")).alias("key_number")
     under_another = by_other().alias("under_another")
     known = [name for name in VERSION if name not in (*VIEW_NUMBERS, "replica", "under_another")]
+    columns: list[Column | str] = ["world", "group_id", "kind", "process", "life", bucket()]
+    columns += [key_connection, key_number, *known, under_another, *view_numbers()]
     return (
-        records.select(
-            *("world", "group_id", "kind", "process", "life", bucket(), key_connection, key_number),
-            *(*known, under_another, *view_numbers()),
-        )
+        records.select(*columns)
         .join(F.broadcast(whose), ["process", "life"], "inner")
         .join(F.broadcast(buckets), [*HISTORY, "bucket"], "left_semi")
         .filter(F.col("order_seq_num") < F.col("limit"))

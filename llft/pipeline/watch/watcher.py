@@ -229,13 +229,16 @@ class Watcher:
     @classmethod
     def from_bytes(cls, data: bytes) -> Watcher:
         size = 3 * WINDOW * 8
-        arrays = (
+        numbers, contents, owners, views = (
             np.frombuffer(data, np.int64, 3 * WINDOW, index * size).reshape(3, WINDOW).copy()
             for index in range(4)
         )
         rest = json.loads(data[4 * size :])
         return cls(
-            *arrays,
+            numbers,
+            contents,
+            owners,
+            views,
             reached=dict(rest["reached"]),
             lagging=set(rest["lagging"]),
             primaries=dict(rest["primaries"]),
