@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from llft.core import inbox, view_change
+from llft.core import inbox, view_answers
 from llft.core.inbox import Inbox
 from llft.core.membership.primary_change import PrimaryChange
 from llft.core.membership.recovery import Recovery
@@ -62,10 +62,10 @@ PLANTS = (
         "a new primary goes on with a remote group that knows more of the old one than it does (D-07)",
         (
             Patch(Connection, "generated_before_successor", _as_many_as_you_like),
-            Patch(view_change, "has_sent_other", returns(False)),
+            Patch(view_answers, "has_sent_other", returns(False)),
         ),
         profile="double-crash-loss",
-        seed=52,
+        seed=11,
     ),
     Plant(
         "superseded-stays",

@@ -134,7 +134,7 @@ PLANTS = (
         "messages of a superseded remote primary are accepted (D-06)",
         (Patch(Messaging, "accepts_view", _accepts_superseded),),
         profile="reorder",
-        seed=86,
+        seed=38,
     ),
     Plant(
         "finished-comes-alive",
