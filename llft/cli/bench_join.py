@@ -9,14 +9,14 @@ Exit status: 0 if it joined and nothing was lost, duplicated, changed or broken;
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from typing import Any
 
+from llft.cli.conduct import conduct, outcome, report
 from llft.cli.panel import EventLines
 from llft.cli.survey import Group, all_joined
-from llft.cli.trial import Trial, TrialFailure, TrialOptions
+from llft.cli.trial import Trial, TrialOptions
 from llft.cli.verdict import MUST_BE_ZERO
 from llft.runtime.control_client import ask
 
@@ -27,8 +27,7 @@ STATUS_TIMEOUT_S = 2.0
 
 def run(arguments: argparse.Namespace) -> int:
     """Perform the verb; returns the exit status."""
-    text = sys.stderr if arguments.json else sys.stdout
-    events = EventLines(text)
+    events = EventLines(sys.stderr if arguments.json else sys.stdout)
     settings = f'checkpoints = "{arguments.checkpoints}"\ncheckpoint_log_kb = {arguments.checkpoint_log_kb}'
     options = TrialOptions(
         replicas=arguments.replicas,
@@ -39,36 +38,16 @@ def run(arguments: argparse.Namespace) -> int:
         server_words=("--state-mb", str(arguments.state_mb)),
     )
     verdict = measure(Trial(options, events.told), calm_s=arguments.seconds)
-    print("", *_lines(verdict), sep="\n", file=text)
-    if arguments.json:
-        print(json.dumps(verdict), flush=True)
-    return 0 if verdict["passed"] else 1
+    return report(verdict, _lines(verdict), as_json=arguments.json)
 
 
 def measure(trial: Trial, *, calm_s: float) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    counts: dict[str, Any] = {}
-    failure = ""
-    try:
-        with trial:
-            try:
-                found = _join(trial, calm_s)
-            except TrialFailure as error:
-                failure = str(error)
-            counts = trial.stop()
-    except TrialFailure as error:
-        failure = failure or str(error)
-    zeros = {name: counts.get(name, 0) for name in MUST_BE_ZERO}
-    passed = not failure and bool(counts) and not any(zeros.values())
-    if passed:
+    counts, failure = conduct(trial, lambda: found.update(_join(trial, calm_s)))
+    verdict = {**found, "requests": counts.get("requests", 0), **outcome(counts, failure)}
+    if verdict["passed"]:
         trial.forget()
-    return {
-        **found,
-        "requests": counts.get("requests", 0),
-        **zeros,
-        "failure": failure or counts.get("first_complaint", ""),
-        "passed": passed,
-    }
+    return verdict
 
 
 def _join(trial: Trial, calm_s: float) -> dict[str, Any]:

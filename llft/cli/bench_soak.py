@@ -10,15 +10,15 @@ Exit status: 0 if nothing was lost, duplicated, changed or broken; else 1.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from llft.cli.conduct import conduct, outcome, report
 from llft.cli.panel import EventLines
 from llft.cli.survey import Group, survey
-from llft.cli.trial import Trial, TrialFailure, TrialOptions
+from llft.cli.trial import Trial, TrialOptions
 from llft.cli.verdict import MUST_BE_ZERO
 from llft.errors import PeerError
 from llft.runtime.control_client import ask
@@ -31,8 +31,7 @@ Series = dict[str, list[float]]
 
 def run(arguments: argparse.Namespace) -> int:
     """Perform the verb; returns the exit status."""
-    text = sys.stderr if arguments.json else sys.stdout
-    events = EventLines(text)
+    events = EventLines(sys.stderr if arguments.json else sys.stdout)
     settings = [f'checkpoints = "{arguments.checkpoints}"', f"journal_mb = {arguments.journal_mb}"]
     settings.append(f"checkpoint_log_kb = {arguments.checkpoint_log_kb}")
     options = TrialOptions(
@@ -45,39 +44,26 @@ def run(arguments: argparse.Namespace) -> int:
     )
     trial = Trial(options, events.told)
     verdict = measure(trial, requests=arguments.requests, samples=arguments.samples, tell=events.told)
-    print("", *_lines(verdict), sep="\n", file=text)
-    if arguments.json:
-        print(json.dumps(verdict), flush=True)
-    return 0 if verdict["passed"] else 1
+    return report(verdict, _lines(verdict), as_json=arguments.json)
 
 
 def measure(trial: Trial, *, requests: int, samples: int, tell: Any) -> dict[str, Any]:
     names = ("requests", "rss_mb", "journal_mb", "log_mb", "whole_log_mb", "seconds")
     series: Series = {name: [] for name in names}
-    counts: dict[str, Any] = {}
     kept: dict[str, Any] = {}
-    failure = ""
-    try:
-        with trial:
-            try:
-                kept = _sample_on(trial, series, requests=requests, samples=samples, tell=tell)
-            except TrialFailure as error:
-                failure = str(error)
-            counts = trial.stop()
-    except TrialFailure as error:
-        failure = failure or str(error)
-    zeros = {name: counts.get(name, 0) for name in MUST_BE_ZERO}
-    passed = not failure and bool(counts) and not any(zeros.values())
-    if passed:
-        trial.forget()
-    return {
+    counts, failure = conduct(
+        trial,
+        lambda: kept.update(_sample_on(trial, series, requests=requests, samples=samples, tell=tell)),
+    )
+    verdict = {
         **series,
         "growth": {name: growth(series[name]) for name in ("rss_mb", "journal_mb", "log_mb")},
         "checkpoints": kept,
-        **zeros,
-        "failure": failure or counts.get("first_complaint", ""),
-        "passed": passed,
+        **outcome(counts, failure),
     }
+    if verdict["passed"]:
+        trial.forget()
+    return verdict
 
 
 def growth(values: list[float]) -> float | None:

@@ -5,32 +5,29 @@ Exit status: 0 if nothing was lost, duplicated, changed or broken and the group 
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from llft.cli.conduct import conduct, report
 from llft.cli.demo_audit import judge_journals
 from llft.cli.panel import EventLines
-from llft.cli.trial import Trial, TrialFailure, TrialOptions
+from llft.cli.trial import Trial, TrialOptions
 from llft.cli.verdict import false_suspicions, verdict_lines, verdict_object
 
 
 def perform(options: TrialOptions, *, as_json: bool, audited: bool = False) -> int:
     """Run the trial; with `as_json` the last line of standard output is one object. `audited`: Spark judges
     the journals at the end."""
-    text = sys.stderr if as_json else sys.stdout
-    verdict, directory = _try(options, EventLines(text), judge_journals if audited else None)
-    print("", *verdict_lines(verdict), sep="\n", file=text)
-    for line in verdict.get("audit", {}).get("lines", ()):
-        print(line, file=text)
+    events = EventLines(sys.stderr if as_json else sys.stdout)
+    verdict, directory = _try(options, events, judge_journals if audited else None)
+    lines = [*verdict_lines(verdict), *verdict.get("audit", {}).get("lines", ())]
     if directory:
-        print(f"journals and logs remain in {directory}", file=text)
-    if as_json:
-        print(json.dumps(verdict), flush=True)
-    return 0 if verdict["passed"] else 1
+        lines.append(f"journals and logs remain in {directory}")
+    return report(verdict, lines, as_json=as_json)
 
 
 def _try(
@@ -39,14 +36,8 @@ def _try(
     """The verdict, and where to look if it is bad."""
     started_s = time.monotonic()
     trial = Trial(options, events.told)
-    counts: dict[str, Any] = {}
-    failure = ""
-    try:
-        with trial:
-            failure = _kill_again_and_again(trial, started_s) if options.kills else _watch(trial)
-            counts = trial.stop()
-    except TrialFailure as error:
-        failure = failure or str(error)
+    killing = partial(_kill_again_and_again, trial, started_s)
+    counts, failure = conduct(trial, killing if options.kills else trial.endure)
     suspicions = 0
     if trial.directory.journal.exists():
         until_ns = trial.stopped_ns or time.monotonic_ns()
@@ -65,23 +56,9 @@ def _try(
     return verdict, str(trial.directory.path)
 
 
-def _kill_again_and_again(trial: Trial, started_s: float) -> str:
-    """Why it had to stop early; empty if it had not. The clients are asked for their counts in any case."""
+def _kill_again_and_again(trial: Trial, started_s: float) -> None:
     seconds = trial.options.seconds
     for _ in range(trial.options.kills):
         if seconds is not None and time.monotonic() - started_s > seconds:
             break
-        try:
-            trial.kill_primary()
-        except TrialFailure as error:
-            return str(error)
-    return ""
-
-
-def _watch(trial: Trial) -> str:
-    """Load and nothing else, for the time that was asked for."""
-    try:
-        trial.endure()
-    except TrialFailure as error:
-        return str(error)
-    return ""
+        trial.kill_primary()

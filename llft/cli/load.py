@@ -9,8 +9,8 @@ Orders come on standard input, answers go to standard output, an object a line e
     {"do": "count"}                               the counts so far
     {"do": "latency", "from_ns": A, "to_ns": B}   of the requests that were answered then
     {"do": "gap", "kill_ns": T, "view_ns": V}     what the clients felt of a kill at T; {"pending": true}:
-    still do {"do": "stop"}                                no more requests, wait for the last replies,
-    count, and end
+                                                  they still do
+    {"do": "stop"}                                no more requests: wait for the last replies, count, and end
 """
 
 from __future__ import annotations

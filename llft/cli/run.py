@@ -194,7 +194,8 @@ def history_for(arguments: argparse.Namespace, directory: RunDirectory) -> Past 
     for complaint in complaints:
         print(f"llft: a history cannot be used: {complaint}", file=sys.stderr)
     if arguments.restore and past is None:
-        raise MisuseError("no-history", "run it with --durable first", directory=str(directory.durable))
+        remedy = "every history here is damaged" if complaints else "run it with --durable first"
+        raise MisuseError("no-history", remedy, directory=str(directory.durable))
     if past is not None and not arguments.restore and not arguments.join:
         remedy = "--restore goes on with it; to begin anew, remove it"
         raise MisuseError("history-on-disk", remedy, directory=str(directory.durable))

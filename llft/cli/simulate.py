@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SEEDS = range(100)
 SHOWN_SEEDS = 10
+MOST_SEEDS = 2**62
 LIST = "list"
 
 EXAMPLES = """\
@@ -269,4 +270,6 @@ def seed_range(text: str) -> range:
     first, colon, end = text.partition(":")
     if not (colon and first.isdecimal() and end.isdecimal() and int(first) < int(end)):
         raise argparse.ArgumentTypeError(f"{text!r} is not A:B with 0 <= A < B")
+    if int(end) > MOST_SEEDS:
+        raise argparse.ArgumentTypeError(f"{text!r} goes beyond the last seed, {MOST_SEEDS - 1}")
     return range(int(first), int(end))

@@ -138,7 +138,7 @@ class Trial:
             start_new_session=True,
             preexec_fn=ending_with_us(signal.SIGTERM),
         )
-        self._until(
+        self.until(
             "start", READY_PATIENCE_S, lambda group: self._is_whole(group) and bool(group["listening"])
         )
         self._tell(
@@ -174,7 +174,7 @@ class Trial:
     def kill_primary(self) -> Failover:
         """One kill, the fail-over, and the rejoin."""
         time.sleep(random.uniform(*CALM_S))
-        group = self._until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
+        group = self.until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
         victim = require_primary(group)
         stolen_before_ms = stolen_ms()
         failover = Failover(time.monotonic_ns(), victim["birth"])
@@ -193,7 +193,7 @@ class Trial:
         self._tell(f"{primary['name']} is the primary, view {primary['view']}; {waited}")
         if self.options.signal == signal.SIGSTOP:
             send_signal(victim["pid"], signal.SIGCONT, parent=group["supervisor_pid"])
-        self._until("rejoin", REJOIN_PATIENCE_S, self._is_whole)
+        self.until("rejoin", REJOIN_PATIENCE_S, self._is_whole)
         failover.rejoin_ms = (time.monotonic_ns() - failover.kill_ns) / 1e6
         self._tell(f"{victim['name']} has rejoined, {failover.rejoin_ms / 1000:.1f} s after it was hit")
         return failover
@@ -203,12 +203,8 @@ class Trial:
         until_s = time.monotonic() + (self.options.seconds or 0.0)
         while (left_s := until_s - time.monotonic()) > 0:
             time.sleep(min(left_s, ENDURED_S))
-            self._until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
+            self.until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
             self._tell(f"{self.count()['replies']} replies so far")
-
-    def until(self, what: str, patience_s: float, holds: Callable[[Group], bool]) -> Group:
-        """The group when it is so. TrialFailure: it does not become so."""
-        return self._until(what, patience_s, holds)
 
     def latency(self, from_ns: int, to_ns: int) -> dict[str, Any]:
         """Of the requests that were answered in that time."""
@@ -231,7 +227,7 @@ class Trial:
             primary = primary_of(group)
             return primary is not None and primary["birth"] != victim["birth"]
 
-        return require_primary(self._until("fail-over", FAILOVER_PATIENCE_S, replaced))
+        return require_primary(self.until("fail-over", FAILOVER_PATIENCE_S, replaced))
 
     def _await_replies(self, failover: Failover, view_ns: int | None) -> dict[str, Any]:
         """Until every client has its reply; nothing else is asked meanwhile, so that nothing disturbs."""
@@ -256,7 +252,8 @@ class Trial:
 
     # -- waiting and asking --------------------------------------------------------------------------
 
-    def _until(self, what: str, patience_s: float, holds: Callable[[Group], bool]) -> Group:
+    def until(self, what: str, patience_s: float, holds: Callable[[Group], bool]) -> Group:
+        """The group when it is so. TrialFailure: it does not become so."""
         deadline_s = time.monotonic() + patience_s
         while time.monotonic() < deadline_s:
             assert self._run is not None

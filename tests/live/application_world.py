@@ -29,6 +29,7 @@ from llft.errors import PeerError
 from llft.journal.record import Diverged
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.simulator.from_journals import judge, read_journals
+from tests.live.world import TIMEOUTS
 
 APPLICATIONS = Path(__file__).with_name("applications")
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,16 +40,6 @@ POLL_INTERVAL_S = 0.05
 PACE_S = 0.06
 """Between requests of a client. Where all is slow, rejoining above all, there is then not more to judge."""
 REPLICAS = 3
-TIMEOUTS = """
-[timeouts]
-primary_timeout_ms = 4000
-connect_bound_ms = 20000
-backup_timeout_ms = 6000
-recovery_bound_ms = 4000
-lag_bound_ms = 8000
-switch_bound_ms = 2000
-"""
-"""They forgive a machine that others use, too; a killed process is noticed at once all the same."""
 CLIENTS = 4
 BETWEEN_KILLS = 40
 """So many requests are answered before each kill."""

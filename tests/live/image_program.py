@@ -87,7 +87,9 @@ def main(path: str, megabytes: int) -> None:
     taken = image.take(path, "/nowhere")
     if not taken.restored:
         print("pause_ms", taken.pause_ns / 1e6, flush=True)
+        until_s = time.monotonic() + 60
         while not image.is_written(taken.child):
+            assert time.monotonic() < until_s, "the image is not written"
             time.sleep(0.01)
     print("restored" if taken.restored else "image", flush=True)
     event.set()

@@ -18,8 +18,8 @@ def main() -> None:
     birth_id = BirthId(HOST_ID, os.getpid(), 1)
     line = Lifeline(sys.argv[1], birth_id)
     print(line.missing or "held", flush=True)
-    sys.stdin.readline()
-    os.execv("/bin/sleep", ["/bin/sleep", "60"])
+    if sys.stdin.readline():
+        os.execv("/bin/sleep", ["/bin/sleep", "60"])
 
 
 if __name__ == "__main__":

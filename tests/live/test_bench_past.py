@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from llft.runtime.native.build import library
 from tests.live.application_world import ROOT, TIMEOUTS
+from tests.live.native import needs_native
 
 PATIENCE_S = 300
 JOURNAL_MB = 2
 PROCESSES = 4
 """Three replicas and a gateway."""
 
-pytestmark = pytest.mark.skipif(not library(), reason="no native parts here")
+pytestmark = needs_native
 
 
 def bench(home: Path, *words: str) -> dict[str, Any]:

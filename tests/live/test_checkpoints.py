@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from llft.runtime.control_client import ask
-from llft.runtime.native.build import library
 from tests.live.application_world import (
     CLIENTS,
     Clients,
@@ -17,12 +16,11 @@ from tests.live.application_world import (
     assert_like_unreplicated,
     replicated,
 )
+from tests.live.native import needs_native
 from tests.live.test_applications import SERVERS
 
 LOG_KB = 4
 JOINS = 2
-
-needs_images = pytest.mark.skipif(not library(), reason="no native parts here")
 
 
 def statuses(run: ReplicatedRun, group: dict[str, Any]) -> list[dict[str, Any]]:
@@ -52,7 +50,7 @@ def said(run: ReplicatedRun) -> str:
     return "\n".join(path.read_text(errors="replace") for path in run.directory.path.glob("replica-*.log"))
 
 
-@needs_images
+@needs_native
 @pytest.mark.parametrize("name", ["kv-locked", "aiohttp"])
 def test_replicas_join_by_image_and_take_over(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     """Threads with state in their handlers' locals; coroutines that are suspended."""

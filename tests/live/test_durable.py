@@ -12,16 +12,14 @@ from typing import Any
 
 import pytest
 
-from llft.runtime.native.build import library
 from tests.live.application_world import PACE_S, LineSpeaker, ReplicatedRun, Speaker, until
+from tests.live.native import needs_native
 from tests.live.test_applications import SERVERS
 from tests.live.test_checkpoints import OneRequest, await_dropped, said
 
 ROUNDS = 2
 CLIENTS = 2
 BEFORE_THE_KILL = 30
-
-needs_images = pytest.mark.skipif(not library(), reason="no native parts here")
 
 
 class Acknowledged:
@@ -78,10 +76,10 @@ def assert_is_there(speaker: Speaker, acknowledged: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("name", "checkpoints"),
     [
-        pytest.param("kv-locked", "image", marks=needs_images),
+        pytest.param("kv-locked", "image", marks=needs_native),
         ("kv-hooked", "hooks"),
         ("kv-locked", "none"),
-        pytest.param("aiohttp", "image", marks=needs_images),
+        pytest.param("aiohttp", "image", marks=needs_native),
     ],
 )
 def test_all_replicas_killed_at_once(
@@ -145,5 +143,22 @@ def test_a_history_is_not_overwritten_by_mistake(tmp_path_factory: pytest.TempPa
         run.end()
     again = start(home, "kv", ["kv_locked.py"], "none", port=run.port, restores=False)
     with pytest.raises(AssertionError, match="history-on-disk"):
+        again.await_whole()
+    again.end()
+
+
+def test_of_histories_that_are_all_damaged_nobody_says_that_there_were_none(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    home = tmp_path_factory.mktemp("h")
+    run = start(home, "kv", ["kv_locked.py"], "none", port=0, restores=False)
+    try:
+        run.await_whole()
+    finally:
+        run.end()
+    for history in home.glob("**/durable/replica-*/*"):
+        history.write_bytes(b"not a history")
+    again = start(home, "kv", ["kv_locked.py"], "none", port=run.port, restores=True)
+    with pytest.raises(AssertionError, match="every history here is damaged"):
         again.await_whole()
     again.end()

@@ -6,14 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from llft.runtime.native import image
 from llft.runtime.native.build import library
+from tests.live.native import needs_native
 
 PATIENCE_S = 100
 
-pytestmark = pytest.mark.skipif(not library(), reason="no native parts here")
+pytestmark = needs_native
 
 
 def run(*words: str, randomised: bool = False) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@ import pytest
 from llft.identifiers import BirthId
 from llft.runtime.native.lifeline import Lifeline
 from tests.live.lifeline_holder import HOST_ID
+from tests.live.world_hosts import can_make_hosts
 
 Holder = subprocess.Popen[bytes]
 PATIENCE_S = 10.0
@@ -108,6 +109,28 @@ def test_a_stopped_process_lives(hold: Callable[[], Holder], watcher: Lifeline) 
     assert told(watcher, 0.3) == []
     holder.kill()
     assert told(watcher) == [birth(holder)]
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """Has names left, but no blocks."""
+    place = tmp_path / "full"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=4k,mode=700"]
+    subprocess.run(["mount", *options, "none", str(place)], check=True, timeout=20)
+    try:
+        (place / "everything").write_bytes(b"x" * 4096)
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True, timeout=20)
+
+
+@pytest.mark.skipif(not can_make_hosts(), reason="needs root")
+def test_on_a_full_disk_there_is_no_line_and_the_process_lives(full_disk: Path) -> None:
+    command = [sys.executable, "-m", "tests.live.lifeline_holder", str(full_disk)]
+    held = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
+    assert held.stdout == b"No space left on device\n"
+    assert [each.name for each in full_disk.iterdir()] == ["everything"]
 
 
 def test_what_is_no_line_is_not_watched(watcher: Lifeline, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import pytest
 from llft.errors import PeerError
 from llft.instant import MS
 from llft.runtime.control_client import ask
-from llft.runtime.native.build import build
 from llft.runtime.replica_process import SPECIFICATION
 from llft.runtime.settings import LIVE_TIMEOUTS, Settings, group_id_of
+from tests.live.native import needs_native
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUTS = replace(LIVE_TIMEOUTS, primary_timeout_ns=150 * MS, backup_timeout_ns=150 * MS)
@@ -27,7 +27,7 @@ TIMEOUTS = replace(LIVE_TIMEOUTS, primary_timeout_ns=150 * MS, backup_timeout_ns
 NO_PULSE_NS = 1000
 READY_WITHIN_S = 40.0
 
-pytestmark = pytest.mark.skipif(not build(os.environ)[0], reason="no C compiler, and nothing compiled")
+pytestmark = needs_native
 
 
 class Pair:

@@ -23,6 +23,7 @@ from llft.runtime.transport.udp import UdpTransport
 from llft.runtime.transport.unicast import UnicastAddressing
 from llft.wire.codec import encode, encode_body
 from llft.wire.messages import Header, HeartbeatBody, Message, MessageFlag, MessageType, NackBody
+from tests.live.native import needs_native
 
 GROUP = 0x5151
 ME, OTHER = BirthId(1, 1, 1), BirthId(1, 2, 2)
@@ -35,7 +36,7 @@ ALL_S = 0.4
 VIEW = ViewId(1, 1, ME)
 STAMP = Stamp(0, GROUP, ME, VIEW)
 
-pytestmark = pytest.mark.skipif(not build(os.environ)[0], reason="no C compiler, and nothing compiled")
+pytestmark = needs_native
 
 
 def heartbeat(

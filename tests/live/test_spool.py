@@ -17,12 +17,13 @@ from llft.journal.record import Operated, Stamp
 from llft.journal.writer import JournalWriter
 from llft.runtime.native.build import build
 from llft.runtime.native.spool import Spool
+from tests.live.native import needs_native
 
 RING_BYTES = 1 << 20
 BOUND_S = 5.0
 ME = BirthId(1, 1, 1)
 
-pytestmark = pytest.mark.skipif(not build(os.environ)[0], reason="no C compiler, and nothing compiled")
+pytestmark = needs_native
 
 
 @pytest.fixture

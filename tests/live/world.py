@@ -31,6 +31,7 @@ recovery_bound_ms = 4000
 lag_bound_ms = 8000
 switch_bound_ms = 2000
 """
+"""They forgive a machine that others use, too; a killed process is noticed at once all the same."""
 MUST_BE_ZERO = ("lost", "duplicated", "changed", "broken")
 
 

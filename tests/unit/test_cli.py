@@ -162,6 +162,7 @@ class TestSimulate:
             ["--replicas", "6"],
             ["--threads", "loose"],
             ["--jobs", "0"],
+            ["--seeds", "0:99999999999999999999"],
         ],
     )
     def test_bad_values_exit_with_2(self, options: list[str]) -> None:

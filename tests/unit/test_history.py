@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from hashlib import blake2b
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llft import originals
 from llft.core.determinizer.operations import Yield
 from llft.errors import PeerError
 from llft.runtime.birth_log import OPERATION_KINDS, BirthLog
@@ -126,3 +128,27 @@ def test_the_longest_history_is_found_and_what_is_none_is_told(tmp_path: Path) -
     assert past.directory == str(tmp_path / "replica-2")
     assert [text.split(":")[0] for text in complaints] == ["replica-4", "replica-5"]
     assert longest(tmp_path / "nowhere") == (None, [])
+
+
+@pytest.mark.parametrize("refused", ["write", "rename"])
+def test_a_newer_one_that_the_disk_refuses_leaves_the_former(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """What is flushed after that is in the file that a restart reads."""
+    log = BirthLog()
+    directory = tmp_path / "d" / "replica-1"
+    history = begun(directory, log)
+    grow(log, 5)
+    history.flush(log, 1)
+
+    def refuse(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr(originals, refused, refuse)
+        with pytest.raises(OSError, match="no space"):
+            history.begin(heading(), None, "", log, 1)
+    grow(log, 5)
+    history.flush(log, 1)
+    assert read_history(directory).end == log.length
+    history.close()

@@ -186,16 +186,21 @@ def test_the_scratch_process_gets_the_log_that_follows(program: Program) -> None
     assert followed == program.application.log.piece(position, program.application.log.length)
 
 
-def test_another_digest_is_no_checkpoint_and_drops_nothing(program: Program) -> None:
+def verify_with(program: Program, lie: Callable[[Verdict], Verdict]) -> None:
+    """A checkpoint whose scratch process says something else than it found."""
     program.live()
     program.keeper.tend(0)
     program.live()
     program.agree()
     true = program.answer()
     assert true is not None
-    program.answer = lambda: true._replace(digest=true.digest ^ 1)
+    program.answer = lambda: lie(true)
     program.keeper.tend(3 * SECOND)
     program.keeper.tend(4 * SECOND)
+
+
+def test_another_digest_is_no_checkpoint_and_drops_nothing(program: Program) -> None:
+    verify_with(program, lambda true: true._replace(digest=true.digest ^ 1))
     assert program.keeper.base is None
     assert program.application.log.start == 0
     assert program.application.witness is None
@@ -204,15 +209,7 @@ def test_another_digest_is_no_checkpoint_and_drops_nothing(program: Program) -> 
 
 
 def test_fewer_calls_are_no_checkpoint_either(program: Program) -> None:
-    program.live()
-    program.keeper.tend(0)
-    program.live()
-    program.agree()
-    true = program.answer()
-    assert true is not None
-    program.answer = lambda: true._replace(calls=true.calls - 1)
-    program.keeper.tend(3 * SECOND)
-    program.keeper.tend(4 * SECOND)
+    verify_with(program, lambda true: true._replace(calls=true.calls - 1))
     assert program.keeper.base is None
 
 

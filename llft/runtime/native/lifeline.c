@@ -94,7 +94,8 @@ int lifeline_hold(const char *path) {
     int fd = open(unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
-    int failed = ftruncate(fd, sizeof(struct line)) ? errno : 0;
+    /* Its blocks, not only its length: on a full disk a write to a hole is a SIGBUS. */
+    int failed = posix_fallocate(fd, 0, sizeof(struct line));
     if (!failed && !(own.line = map(fd)))
         failed = errno;
     close(fd);

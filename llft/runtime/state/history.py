@@ -104,13 +104,19 @@ class History:
             with suppress(FileExistsError):
                 originals.link(state, f"{self._directory}/{state_name(base)}")
         fresh = f"{self._directory}/{FILE}.new"
+        former = self._fd, self._written, self.base
         fd = raise_fd(originals.open_fd(fresh, self._flags, 0o600))
-        _write_all(fd, json.dumps(heading).encode() + b"\n" + log.piece(0, heading.head_bytes))
-        former, self._fd, self._written, self.base = self._fd, fd, heading.start, base
-        self.flush(log, view)
-        originals.rename(fresh, f"{self._directory}/{FILE}")
-        if former >= 0:
-            originals.close(former)
+        try:
+            _write_all(fd, json.dumps(heading).encode() + b"\n" + log.piece(0, heading.head_bytes))
+            self._fd, self._written, self.base = fd, heading.start, base
+            self.flush(log, view)
+            originals.rename(fresh, f"{self._directory}/{FILE}")
+        except OSError:  # then what was there goes on: it is the history, and this is not
+            self._fd, self._written, self.base = former
+            originals.close(fd)
+            raise
+        if former[0] >= 0:
+            originals.close(former[0])
         self._remove_states(base)
 
     def flush(self, log: BirthLog, view: int) -> None:

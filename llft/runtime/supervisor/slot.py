@@ -1,8 +1,8 @@
 """A place for one replica or gateway: the process that has it now, when the next one may start, what it last
 said.
 
-A process that dies is replaced after a back-off: 100 ms, doubled up to 5 s while processes die within 2 s of
-their start. One that lived longer begins again at 100 ms.
+A process that dies is replaced after a back-off: 250 ms, doubled up to 5 s while processes die within 2 s of
+their start. One that lived longer begins again at 250 ms.
 """
 
 from __future__ import annotations
