@@ -51,7 +51,8 @@ def spark_session(
     with tempfile.NamedTemporaryFile(prefix="llft-spark-", suffix=".log", delete=False) as log:
         spark = _start(master or LOCAL, memory, settings or {}, log)
     try:
-        yield spark
+        with _package_sent(spark):
+            yield spark
     except MisuseError:
         os.unlink(log.name)
         raise
@@ -77,8 +78,7 @@ def _prepare() -> None:
 def _start(master: str, memory: str, settings: Mapping[str, str], log: IO[bytes]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    is_local = master.startswith("local")
-    if is_local or "127.0.0.1" in master:
+    if _is_local(master) or "127.0.0.1" in master:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.appName("llft").master(master).config("spark.driver.memory", memory)
     ours = {**SETTINGS, **(OF_THIS_MACHINE if "SPARK_LOCAL_IP" in os.environ else {}), **settings}
@@ -86,14 +86,11 @@ def _start(master: str, memory: str, settings: Mapping[str, str], log: IO[bytes]
         builder = builder.config(name, value)
     try:
         with _stderr_to(log.fileno()):
-            spark = builder.getOrCreate()
+            return builder.getOrCreate()
     except Exception as error:
         said = Path(log.name).read_text(encoding="utf-8", errors="replace")[-2000:]
         remedy = f"see {log.name}; memory and address in use are the usual causes"
         raise MisuseError("spark-did-not-start", remedy, master=master, why=f"{error}\n{said}") from error
-    if not is_local:
-        _send_package(spark)
-    return spark
 
 
 @contextmanager
@@ -109,8 +106,17 @@ def _stderr_to(log_fd: int) -> Iterator[None]:
         os.close(kept)
 
 
-def _send_package(spark: SparkSession) -> None:
-    """This package as a zip file, which is what executors take."""
+def _is_local(master: str) -> bool:
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+@contextmanager
+def _package_sent(spark: SparkSession) -> Iterator[None]:
+    """To a cluster: this package as a zip file, which is what executors take. The file stays until the end,
+    for an executor that comes later, in the place of one that was lost, fetches it then."""
+    if _is_local(spark.conf.get("spark.master") or LOCAL):
+        yield
+        return
     root = Path(llft.__file__).parent
     with tempfile.TemporaryDirectory(prefix="llft-package-") as directory:
         target = Path(directory) / "llft.zip"
@@ -118,3 +124,4 @@ def _send_package(spark: SparkSession) -> None:
             for path in sorted(root.rglob("*.py")):
                 archive.write(path, Path("llft") / path.relative_to(root))
         spark.addArtifacts(str(target), pyfile=True)
+        yield

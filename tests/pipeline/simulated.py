@@ -18,7 +18,7 @@ RUNS = (
     ("double-crash", None, 2),
     ("crash", "forget-mutex-entry", 0),
     ("default", "gap-ignored", 0),
-    ("default", "random-not-ordered", 0),
+    ("default", "random-not-ordered", 4),
     ("default", "no-precedence-exclusion", 0),
     ("clock", "clock-not-monotone", 0),
     ("crash", "stale-checkpoint", 1),
