@@ -36,3 +36,4 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master", metavar="URL", help="a Spark cluster, spark://HOST:PORT (default: this machine)"
     )
+    parser.add_argument("--memory", default="2g", metavar="SIZE", help="of Spark's driver (default: 2g)")

@@ -9,8 +9,9 @@ import argparse
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from llft.cli.arguments import add_json, add_spark
 from llft.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 STORE = ".llft-audit"
 SHOWN_FINDINGS = 20
-MISSING = "pip install 'llft[pipeline]'"
 
 EXAMPLES = """\
 examples:
@@ -50,14 +50,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--store", type=Path, metavar="DIR", help=f"where to keep it (default: {STORE} below PATH)"
     )
-    parser.add_argument("--json", action="store_true", help="one object as the last line of standard output")
-    add_spark_arguments(parser)
+    add_spark(parser)
+    add_json(parser)
     parser.set_defaults(run=run)
-
-
-def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--master", metavar="URL", help="of a Spark cluster (default: this machine)")
-    parser.add_argument("--memory", default="2g", metavar="SIZE", help="of the driver (default: 2g)")
 
 
 def moment_ns(text: str) -> int:
@@ -72,35 +67,22 @@ def moment_ns(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Perform the verb; returns the exit status."""
-    spark_session, audit, question = _pipeline()
+    from llft.pipeline.session import spark_session
+
     for path in arguments.paths:
         if not path.exists():
             raise MisuseError("no-such-path", "give journals, or a directory that has some", path=str(path))
     first = arguments.paths[0]
     store = arguments.store or (first if first.is_dir() else first.parent) / STORE
-    asked = question(
-        paths=arguments.paths,
-        store=store,
-        groups=arguments.group,
-        since_ns=arguments.since,
-        until_ns=arguments.until,
-    )
     with spark_session(master=arguments.master, memory=arguments.memory) as spark:
-        verdict: Verdict = audit(spark, asked)
+        from llft.pipeline.audit.command import Question, audit
+
+        asked = Question(arguments.paths, store, arguments.group, arguments.since, arguments.until)
+        verdict = audit(spark, asked)
     print_verdict(verdict, sys.stderr if arguments.json else sys.stdout)
     if arguments.json:
         print(verdict.to_json(), flush=True)
     return 1 if verdict.violations else 0
-
-
-def _pipeline() -> tuple[Any, Any, Any]:
-    """Spark is an extra: without it everything else works, and this says how to get it."""
-    try:
-        from llft.pipeline.audit.command import Question, audit
-        from llft.pipeline.session import spark_session
-    except ImportError as error:
-        raise MisuseError("spark-missing", MISSING, why=str(error)) from None
-    return spark_session, audit, Question
 
 
 def print_verdict(verdict: Verdict, text: TextIO) -> None:

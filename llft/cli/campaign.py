@@ -73,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     from llft.pipeline.session import spark_session
 
     started_s = time.monotonic()
-    with spark_session(master=arguments.master or f"local[*,{RETRIES}]") as spark:
+    master = arguments.master or f"local[*,{RETRIES}]"
+    with spark_session(master=master, memory=arguments.memory) as spark:
         from llft.cli.seed_work import replay_command, run_seed
         from llft.pipeline.campaign.job import run_campaign
         from llft.pipeline.campaign.page import write_page

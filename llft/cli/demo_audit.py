@@ -6,24 +6,21 @@ Spark is an extra; without it the demo says how to get it, and has shown all els
 from __future__ import annotations
 
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from llft.cli.audit import MISSING
 from llft.errors import MisuseError
 
 
 def judge_journals(journals: Path) -> dict[str, Any]:
     """`violations`, `report`, and the lines to print. What it made outlives the demo's own directory."""
-    if find_spec("pyspark") is None:
-        return {"violations": 0, "report": "", "lines": [f"the journals were not audited: {MISSING}"]}
-    from llft.pipeline.audit.command import Question, audit
     from llft.pipeline.session import spark_session
 
-    store = Path(tempfile.mkdtemp(prefix="llft-audit-"))
     try:
         with spark_session() as spark:
+            from llft.pipeline.audit.command import Question, audit
+
+            store = Path(tempfile.mkdtemp(prefix="llft-audit-"))
             found = audit(spark, Question([journals], store))
     except MisuseError as error:
         return {"violations": 0, "report": "", "lines": [f"the journals were not audited: {error}"]}

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Perform the verb; returns the exit status."""
     from llft.pipeline.session import spark_session
 
-    with spark_session(master=arguments.master) as spark:
+    with spark_session(master=arguments.master, memory=arguments.memory) as spark:
         from llft.pipeline.figures.page import all_figures, write_figures
         from llft.pipeline.ingest import read_journals
 

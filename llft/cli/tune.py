@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Perform the verb; returns the exit status."""
     from llft.pipeline.session import spark_session
 
-    with spark_session(master=arguments.master) as spark:
+    with spark_session(master=arguments.master, memory=arguments.memory) as spark:
         from llft.pipeline.ingest import read_journals
         from llft.pipeline.tune.advice import advise, as_object, toml_lines
         from llft.pipeline.tune.cost import Assumptions, Choice

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from llft.cli.audit import MISSING, add_spark_arguments
+from llft.cli.arguments import add_spark
 from llft.errors import MisuseError
 
 STORE = ".llft-watch"
@@ -31,17 +32,14 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("--once", action="store_true", help="what is there now, and no more")
     parser.add_argument("--json", action="store_true", help="an object a line")
-    add_spark_arguments(parser)
+    add_spark(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Perform the verb; returns the exit status."""
-    try:
-        from llft.pipeline.session import spark_session
-        from llft.pipeline.watch.stream import alarms_of, watch
-    except ImportError as error:
-        raise MisuseError("spark-missing", MISSING, why=str(error)) from None
+    from llft.pipeline.session import spark_session
+
     if not arguments.path.is_dir():
         raise MisuseError("no-such-directory", "give a directory of journals", path=str(arguments.path))
     store = arguments.store or arguments.path / STORE
@@ -51,9 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(text, flush=True)
 
     with spark_session(master=arguments.master, memory=arguments.memory) as spark:
+        from llft.pipeline.watch.stream import alarms_of, watch
+
         query = watch(spark, str(arguments.path), store, tell, once=arguments.once)
         try:
-            query.awaitTermination()
+            with suppress(KeyboardInterrupt):  # which is how it ends
+                query.awaitTermination()
         finally:
             query.stop()
     return 1 if alarms_of(store) else 0

@@ -26,6 +26,8 @@ PATIENCE_S = 420.0
 POLL_S = 0.2
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Seven Java processes on few processors, none for long: compiling well takes longer than it saves."""
 
 
 @dataclass
@@ -50,6 +52,7 @@ def free_port() -> int:
 def start(log: Path, *arguments: str) -> subprocess.Popen[bytes]:
     environment = dict(os.environ, JAVA_HOME=java_home(), SPARK_LOCAL_IP="127.0.0.1", SPARK_NO_DAEMONIZE="1")
     environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m"}
+    environment["JDK_JAVA_OPTIONS"] = SHORT_LIVED
     spark_class = str(Path(sys.executable).with_name("spark-class"))
     with log.open("wb") as output:
         return subprocess.Popen(
@@ -92,7 +95,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def llft(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "llft.cli.main", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    environment = dict(os.environ, JDK_JAVA_OPTIONS=SHORT_LIVED)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, object]:
