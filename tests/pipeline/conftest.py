@@ -13,6 +13,9 @@ from tests.pipeline.worlds import Audited, audit_all
 SMALL = {
     # Planning again behind every stage takes longer than all there is to be read here.
     "spark.sql.adaptive.enabled": "false",
+    # So does compiling; the test of the cluster and bench/pipeline.py run what is compiled.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.default.parallelism": "2",
     # Young space and metaspace from the beginning: growing them costs a full collection each time.
     "spark.driver.extraJavaOptions": (
