@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llft.cli.arguments import add_command, positive
-from llft.config import Checkpoints, ThreadMode
+from llft.cli.arguments import add_command, add_replication, positive
+from llft.config import Checkpoints, Replication, ThreadMode
 from llft.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -72,6 +72,19 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _add_state(parser: argparse.ArgumentParser) -> None:
+    add_replication(parser)
+    parser.add_argument(
+        "--update-ms",
+        type=positive,
+        metavar="MS",
+        help="semi-passive: backups get the state so often (default: 100)",
+    )
+    parser.add_argument(
+        "--update-operations",
+        type=positive,
+        metavar="N",
+        help="semi-passive: and after so many operations (default: 1000)",
+    )
     parser.add_argument(
         "--checkpoints",
         choices=[choice.value for choice in Checkpoints],
@@ -153,11 +166,7 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
     if replicas > REPLICA_LIMIT or arguments.first + replicas - 1 > REPLICA_NUMBER_MAX:
         remedy = f"at most {REPLICA_LIMIT} on a host, and none with a number above {REPLICA_NUMBER_MAX}"
         raise MisuseError("too-many-replicas", remedy, replicas=replicas, first=arguments.first)
-    settings = read_settings(arguments.config)
-    if arguments.threads:
-        settings = settings.with_threads(directory.group, ThreadMode(arguments.threads))
-    if arguments.checkpoints:
-        settings = settings.with_checkpoints(directory.group, Checkpoints(arguments.checkpoints))
+    settings = settings_for(arguments, directory.group)
     local = settings.transport.interface.startswith("127.")
     if arguments.join and local:
         raise MisuseError("join-on-loopback", "name the interface in llft.toml (--config)")
@@ -182,6 +191,23 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
         past=history_for(arguments, directory),
         fixed_addresses=settings.may_have_images(directory.group),
     )
+
+
+def settings_for(arguments: argparse.Namespace, group: str) -> Settings:
+    """What the file says, and the command line above it."""
+    settings = read_settings(arguments.config)
+    kinds = {"threads": ThreadMode, "checkpoints": Checkpoints, "replication": Replication}
+    given = {name: kind(getattr(arguments, name)) for name, kind in kinds.items() if getattr(arguments, name)}
+    settings = settings.with_updates(interval_ms=arguments.update_ms, operations=arguments.update_operations)
+    if given:
+        settings = settings.with_group(group, **given)
+    found = settings.group(group)
+    if found.obstacle:
+        raise MisuseError("settings-do-not-fit", found.obstacle, group=group)
+    if found.replication is Replication.SEMI_PASSIVE and (arguments.durable or arguments.restore):
+        remedy = "a semi-passive backup keeps no history on disk: run it semi-active, or without --durable"
+        raise MisuseError("settings-do-not-fit", remedy, group=group)
+    return settings
 
 
 def history_for(arguments: argparse.Namespace, directory: RunDirectory) -> Past | None:

@@ -23,7 +23,8 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
 
-from llft.config import BACKUP_INTERVALS, Checkpoints, Limits, PartitionPolicy, ThreadMode, Timeouts
+from llft import config
+from llft.config import BACKUP_INTERVALS, Limits, Timeouts
 from llft.errors import MisuseError
 from llft.instant import MS
 from llft.runtime.settings import (
@@ -187,6 +188,8 @@ def _check_groups(settings: Settings, place: Place) -> None:
         other = names.setdefault(group.group_id, group.name)
         if other != group.name:
             raise place.error(f"groups.{group.name}", "", f"its id is that of {other}: rename one of them")
+        if group.obstacle:
+            raise place.error(f"groups.{group.name}", "replication", group.obstacle)
         for endpoint in group.endpoints:
             if served.setdefault(endpoint, group.name) != group.name:
                 remedy = f"{endpoint} is served by {served[endpoint]} already"
@@ -286,11 +289,12 @@ _LIMITS: dict[str, Reader] = {
 _GROUP: dict[str, Reader] = {
     "members": _endpoints,
     "endpoints": _endpoints,
-    "partition": _one_of(PartitionPolicy),
-    "threads": _one_of(ThreadMode),
+    "partition": _one_of(config.PartitionPolicy),
+    "threads": _one_of(config.ThreadMode),
     "output_commit": _integer(0, 15),
     "gateway": _truth,
-    "checkpoints": _one_of(Checkpoints),
+    "replication": _one_of(config.Replication),
+    "checkpoints": _one_of(config.Checkpoints),
     "checkpoint_log_kb": _integer(1, 1 << 20),
     "journal_mb": _integer(1, 1 << 20),
 }

@@ -234,6 +234,8 @@ class Playbook:
                 self.records.append((name, record))
             case effects.CaptureState():
                 self.step(name, events.StateCaptured(self.applications[name].capture()))
+            case effects.StoreState():
+                self.step(name, events.StateStored(held=True))
             case effects.ResetApplication(withdrawn=withdrawn):
                 self._former[name] = (self.cores[name].standing.birth_id, withdrawn)
                 self.crash(name)

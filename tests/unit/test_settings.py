@@ -181,5 +181,5 @@ def test_a_monstrous_file_is_refused(tmp_path: Path, text: str, told: str) -> No
 def test_images_are_for_those_who_ask(choice: Checkpoints, threads: ThreadMode, expected: bool) -> None:
     """D-63."""
     settings = Settings()
-    settings = settings.with_checkpoints("shop", choice).with_threads("shop", threads)
+    settings = settings.with_group("shop", checkpoints=choice, threads=threads)
     assert settings.may_have_images("shop") is expected

@@ -20,7 +20,7 @@ from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Record
 from llft.runtime import own_log
-from llft.runtime.checkpoint import Base, Checkpoint
+from llft.runtime.checkpoint import Checkpoint, Told
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.poller import Poller
@@ -70,8 +70,9 @@ class ScratchWorld:
     def write(self, record: Record) -> None: ...
     def flush(self) -> None: ...
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None: ...
-    def base(self) -> Base | None:
-        return None
+    def store(self, checkpoint: Checkpoint, answer: Callable[[bool], None]) -> None: ...
+    def tell(self, *, for_joiner: bool) -> Told:
+        return Told()
 
     def fingerprint(self) -> Fingerprint:
         return {}
