@@ -37,6 +37,7 @@ def _try(options: TrialOptions, events: EventLines) -> tuple[dict[str, Any], str
         counts, trial.failovers, suspicions=suspicions, failure=failure, calm=not options.kills
     )
     verdict |= {"replicas": options.replicas, "clients": options.clients, "pace_ms": options.pace_ms}
+    verdict["replication"] = options.replication
     verdict["seconds"] = round(time.monotonic() - started_s, 1)
     if verdict["passed"]:
         trial.forget()

@@ -95,7 +95,7 @@ class Restoring:
             elif wanted.base.source == HOOKS:
                 use(self._restart(wanted, wanted.base))
             elif wanted.base.source == IMAGE:
-                self._become(wanted, wanted.base)
+                self.become(wanted, wanted.base)
             else:
                 raise PeerError("state_source_unknown", "run the same version of LLFT at all replicas")
         except (OSError, PeerError) as error:
@@ -109,7 +109,7 @@ class Restoring:
         self._life.say(f"has {len(data)} bytes of the program's past, from {start} on")
         return Material(BirthLog(data, start=start, digest=digest))
 
-    def _become(self, wanted: Checkpoint, base: Base) -> NoReturn:
+    def become(self, wanted: Checkpoint, base: Base) -> NoReturn:
         """An image takes the place of the whole process, in its next life."""
         life = self._life
         path = f"{life.path}.state-{base.position}"

@@ -2,7 +2,8 @@
 
     StoreState of a joiner      everything is fetched, as by a semi-active one, and kept instead of replayed
     StoreState of an update     what it carries goes on where the log ends; what is missing is fetched
-    a newer base                is fetched beside that; when it is here, the log before it is dropped
+    a newer base                is fetched beside that; when it is here, the log before it is dropped (an
+                                image takes the place of the process: it joins anew, if others stay)
     RestoreState                the program begins, with what is held, and nobody else is needed
 
 Laws:
@@ -20,6 +21,8 @@ from contextlib import suppress
 
 from llft import originals
 from llft.errors import PeerError
+from llft.identifiers import Member
+from llft.instant import SECOND
 from llft.runtime import own_log
 from llft.runtime.birth_log import BirthLog
 from llft.runtime.checkpoint import Base, Checkpoint
@@ -27,6 +30,10 @@ from llft.runtime.liveness import fetch_log
 from llft.runtime.restoring import FETCH_TIMEOUT_S, Done, Life, Material, Restoring, whole_state
 from llft.runtime.state.source import HOOKS
 from llft.runtime.state.stored import Stored
+
+CALM_NS = 3 * SECOND
+"""A membership that has not changed for so long has all its states."""
+FIRST_BACKUP_RANK = 2
 
 Answer = Callable[[bool], None]
 """Whether it is held. Called with the driver's lock."""
@@ -38,6 +45,8 @@ class Storing:
         self.stored: Stored | None = None
         """None: nothing yet, or no more: the program runs here."""
         self._catching_up = self._refreshing = False
+        self._membership: tuple[Member, ...] = ()
+        self._changed_ns = 0
         self._from_start = False
         """What is held beyond its beginning is doubtful."""
 
@@ -133,10 +142,30 @@ class Storing:
     def _refresh(self, wanted: Checkpoint) -> None:
         stored, base = self.stored, wanted.base
         assert stored is not None
-        if base is None or base.source != HOOKS or self._refreshing or not stored.can_begin_with(base):
+        if base is None or self._refreshing or not stored.can_begin_with(base):
             return
-        self._refreshing = True
-        originals.start_new_thread(self._run, (self._fetch_base, stored, wanted, base))
+        if base.source == HOOKS:
+            self._refreshing = True
+            originals.start_new_thread(self._run, (self._fetch_base, stored, wanted, base))
+        elif self._may_leave():
+            self._refreshing = True
+            originals.start_new_thread(self._run, (self._become, wanted, base))
+
+    def _may_leave(self) -> bool:
+        """For as long as it takes to join anew. One at a time: the first in the succession, which is the last
+        one then; and only where another backup stays, which was there for a while."""
+        standing, now_ns = self._life.driver.core.standing, originals.monotonic_ns()
+        if standing.membership != self._membership:
+            self._membership, self._changed_ns = standing.membership, now_ns
+        others_stay = standing.rank == FIRST_BACKUP_RANK < len(standing.membership)
+        return others_stay and now_ns - self._changed_ns > CALM_NS
+
+    def _become(self, wanted: Checkpoint, base: Base) -> None:
+        try:
+            Restoring(self._life).become(wanted, base)
+        except (OSError, PeerError) as error:
+            self._life.say(f"a newer image could not be fetched: {error}")
+            self._refreshing = False
 
     def _fetch_base(self, stored: Stored, wanted: Checkpoint, base: Base) -> None:
         """If it fails, the next update names a base again."""
