@@ -63,7 +63,7 @@ def await_states(run: ReplicatedRun) -> None:
     """Until every backup holds a state, and the log since that."""
 
     def held(group: dict[str, Any]) -> bool:
-        found = [each["stored"] for each in statuses(run, group) if each["role"] == "backup"]
+        found = [each["stored"] for each in group["members"] if each["role"] == "backup"]
         return len(found) > 1 and all(each and each["base"] > 0 for each in found)
 
     run.until("hold states", held)
@@ -159,7 +159,7 @@ def test_a_program_without_states_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", [("--checkpoints", "none"), ("--threads", "ordered"), ("--durable",)])
 def test_what_does_not_go_with_it_is_refused_at_once(tmp_path: Path, other: tuple[str, ...]) -> None:
     finished = subprocess.run(
-        [sys.executable, "-m", "llft.cli.main", "run", *SEMI_PASSIVE, *other, "--", "python", "x.py"],
+        [sys.executable, "-m", "llft.cli.main", "run", *SEMI_PASSIVE, *other, "--", "python", __file__],
         cwd=ROOT,
         env={**os.environ, "LLFT_HOME": str(tmp_path)},
         capture_output=True,
