@@ -22,6 +22,7 @@ from llft.errors import LlftError
 from llft.runtime import settings_file
 from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
 from llft.runtime.native.image import ImageError, randomised, stop_randomising
+from llft.runtime.own_directory import DATA, Data, own
 from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
 from llft.runtime.restoring import IMAGE_TO_BE
 from llft.runtime.settings import Settings
@@ -56,6 +57,11 @@ def main() -> None:
         sys.exit(BAD_SPECIFICATION_STATUS)
     _end_with_parent()
     fix_addresses(specification)
+    try:
+        own_data(specification)
+    except (LlftError, OSError) as error:
+        sys.stderr.write(f"llft: {error}\n")
+        sys.exit(BAD_SPECIFICATION_STATUS)
     if FORMER in os.environ:
         specification["former"] = json.loads(os.environ.pop(FORMER))
     try:
@@ -84,6 +90,17 @@ def fix_addresses(specification: dict[str, Any]) -> None:
     if wanted and not os.environ.pop(FIXED, None) and randomised() and stop_randomising():
         once = {name: os.environ[name] for name in OF_ONE_LIFE if name in os.environ}
         BIRTHPLACE.start_anew({**once, FIXED: "1"})
+
+
+def own_data(specification: dict[str, Any]) -> None:
+    """The data directory. A scratch process goes through the program's past, too, with files of its own."""
+    if DATA not in specification:
+        return
+    data = Data(*specification[DATA])
+    if SCRATCH in os.environ:
+        temporary = read_task(os.environ[SCRATCH]).temporary
+        data = data._replace(copy=f"{temporary.removesuffix('.tmp')}.data.tmp")
+    own(data)
 
 
 def try_state(specification: dict[str, Any], task_path: str) -> None:

@@ -61,6 +61,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="token: one thread at a time, for every program (default); ordered: side by side, for a program "
         "that computes in C code and keeps all its threads share under locks. Alike on all hosts",
     )
+    _add_updates(parser)
     _add_state(parser)
     parser.add_argument(
         "--metrics", type=positive, metavar="PORT", help="serve Prometheus metrics on this local port"
@@ -71,7 +72,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.set_defaults(run=run)
 
 
-def _add_state(parser: argparse.ArgumentParser) -> None:
+def _add_updates(parser: argparse.ArgumentParser) -> None:
     add_replication(parser)
     parser.add_argument(
         "--update-ms",
@@ -85,12 +86,21 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="semi-passive: and after so many operations (default: 1000)",
     )
+
+
+def _add_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoints",
         choices=[choice.value for choice in Checkpoints],
         help="where the state of the program comes from, for joining and for dropping old log: its hooks, an "
         "image of its process (at addresses that are not random), or none; auto, the default: hooks if it "
         "has them, else none",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="a directory that is part of the program's state: each replica sees files of its own there",
     )
     parser.add_argument(
         "--durable", action="store_true", help="keep every replica's history on disk, in the run directory"
@@ -189,6 +199,7 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
         durable=arguments.durable or arguments.restore,
         sync=arguments.fsync == "always",
         past=history_for(arguments, directory),
+        data=settings.group(directory.group).data,
         fixed_addresses=settings.may_have_images(directory.group),
     )
 
@@ -197,8 +208,11 @@ def settings_for(arguments: argparse.Namespace, group: str) -> Settings:
     """What the file says, and the command line above it."""
     settings = read_settings(arguments.config)
     kinds = {"threads": ThreadMode, "checkpoints": Checkpoints, "replication": Replication}
-    given = {name: kind(getattr(arguments, name)) for name, kind in kinds.items() if getattr(arguments, name)}
+    asked = {name: getattr(arguments, name) for name in kinds}
+    given: dict[str, object] = {name: kinds[name](value) for name, value in asked.items() if value}
     settings = settings.with_updates(interval_ms=arguments.update_ms, operations=arguments.update_operations)
+    if arguments.data is not None:
+        given["data"] = str(arguments.data.absolute())
     if given:
         settings = settings.with_group(group, **given)
     found = settings.group(group)

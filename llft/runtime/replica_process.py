@@ -31,6 +31,7 @@ from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.native.pulse import open_pulse
 from llft.runtime.native.spool import open_spool
 from llft.runtime.outside_port import OutsidePort
+from llft.runtime.own_directory import seed_digest
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller, raise_fd
 from llft.runtime.replica_answers import answers_of
@@ -61,6 +62,7 @@ def _options(specification: dict[str, Any], settings: Settings) -> dict[str, Any
         "llft_version": specification.get("llft_version"),
         "replication": group.replication.value,
         "threads": group.threads.value,
+        "data": seed_digest(specification),
     }
 
 

@@ -99,6 +99,8 @@ class GroupSettings:
     """So many backups hold the order information before output leaves the system (D-10)."""
     gateway: bool = True
     replication: Replication = Replication.SEMI_ACTIVE
+    data: str = ""
+    """The data directory: each replica has its own files there (`own_directory`)."""
     checkpoints: Checkpoints = Checkpoints.AUTO
     checkpoint_log_kb: int = 4096
     """A checkpoint is due when the log has grown by so much."""
@@ -112,6 +114,8 @@ class GroupSettings:
     @property
     def obstacle(self) -> str:
         """Why a group cannot be run so; "": it can."""
+        if self.data and self.checkpoints is Checkpoints.IMAGE:
+            return 'an image does not carry the files of a data directory: checkpoints = "auto"'
         if self.replication is Replication.SEMI_ACTIVE:
             return ""
         if self.threads is not ThreadMode.TOKEN:

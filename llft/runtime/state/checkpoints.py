@@ -62,7 +62,9 @@ class Checkpoints:
         """The interposition is in place, the program's first line is about to run."""
         self._interposed = interposed
         interposed.leave_out(f"{_directory(self._life.path)}/")
-        self._hooks = Hooks(self._driver.application, interposed, f"{self._life.path}.state")
+        self._hooks = Hooks(
+            self._driver.application, interposed, f"{self._life.path}.state", self._settings.data
+        )
 
     def begin_again(self, base: Base, path: str) -> None:
         """This program was restored from an image."""
