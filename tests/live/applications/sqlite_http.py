@@ -13,7 +13,8 @@ from pathlib import Path
 LOCK = threading.Lock()
 TABLES = """
     CREATE TABLE IF NOT EXISTS history (
-        sequence INTEGER PRIMARY KEY, who TEXT, number INTEGER, amount INTEGER
+        sequence INTEGER PRIMARY KEY, who TEXT, number INTEGER, amount INTEGER,
+        moment TEXT DEFAULT CURRENT_TIMESTAMP, lot INTEGER DEFAULT (random())
     );
     CREATE TABLE IF NOT EXISTS balances (who TEXT PRIMARY KEY, balance INTEGER);
 """
