@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from llft.errors import MisuseError
 from llft.runtime.own_directory import Data
 from llft.runtime.state.tree import pack
+from llft.runtime.supervisor.slot import Slot
 
 SEED = "seed"
 
@@ -43,6 +45,12 @@ def set_aside(root: Path) -> None:
     for copy in _copies(root):
         lost.mkdir(exist_ok=True)
         copy.rename(lost / copy.name)
+
+
+def remains(root: Path, replicas: Iterable[Slot]) -> str:
+    """What is said of it at the end of a run."""
+    primary = [slot.name for slot in replicas if slot.role == "primary"]
+    return f"the replicas' data remains in {root}; the primary was {', '.join(primary) or 'none of them'}"
 
 
 def _copies(root: Path) -> list[Path]:

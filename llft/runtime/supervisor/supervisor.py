@@ -207,6 +207,8 @@ class Supervisor:
     def _end_all(self) -> None:
         self._interruptions.clear()
         self._listening.close()
+        if self.plan.data:
+            self._observer.told(data.remains(self.directory.data, self.replicas.values()))
         self._halt()
 
     def _halt(self) -> None:
