@@ -246,8 +246,8 @@ class ReplicaProcess(OutsidePort):
 
     def _close(self) -> None:
         self.pulse.stop()
-        self.lifeline.close()
-        self.checkpoints.close()
+        for part in (self.lifeline, self.checkpoints, self.storing):
+            part.close()
         if self.durable is not None:
             self.durable.close()
         try:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.live.application_world import (
     replicated,
 )
 from tests.live.test_checkpoints import LOG_KB, await_dropped, said, statuses
+from tests.live.test_durable import Acknowledged
 from tests.live.test_semi_passive import SEMI_PASSIVE, await_states
 
 KILLS = 3
@@ -139,6 +141,34 @@ def test_semi_passive_backups_hold_it_with_the_state(
     assert log.count("begins the program with what it holds") == KILLS
     assert_all_have(run, primary, entries, data)
     assert_journals_hold(run)
+
+
+def test_it_goes_on_from_disk(tmp_path_factory: pytest.TempPathFactory, data: Path) -> None:
+    """All replicas are killed at once: the files follow from the history."""
+    words, home = ["sqlite_http.py", str(data)], tmp_path_factory.mktemp("h")
+    first = ReplicatedRun(home, "sqlite-disk", words, more=("--durable", "--data", str(data)))
+    try:
+        first.await_whole()
+        clients = Acknowledged(partial(HttpSpeaker, first.port), "")
+        clients.await_some()
+    except BaseException:
+        first.end()
+        raise
+    first.kill_all()
+    clients.join()
+    more = ("--restore", "--data", str(data))
+    again = ReplicatedRun(home, "sqlite-disk", words, port=first.port, more=more)
+    try:
+        again.await_whole()
+        speaker = HttpSpeaker(again.port)
+        history = speaker.dump()["history"]
+        speaker.close()
+    finally:
+        again.end()
+    for who, last in clients.numbers.items():
+        numbers = [number for name, number, _ in history if name == who]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert last <= len(numbers) <= last + 1
 
 
 def test_copies_of_an_earlier_run_are_not_overwritten(tmp_path: Path, data: Path) -> None:

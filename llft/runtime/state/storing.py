@@ -43,7 +43,9 @@ class Storing:
     def __init__(self, life: Life) -> None:
         self._life = life
         self.stored: Stored | None = None
-        """None: nothing yet, or no more: the program runs here."""
+        """None: nothing yet, or no more."""
+        self._runs = False
+        """The program runs here, or is about to."""
         self._catching_up = self._refreshing = False
         self._membership: tuple[Member, ...] = ()
         self._changed_ns = 0
@@ -68,6 +70,7 @@ class Storing:
     def restore(self, wanted: Checkpoint, done: Done) -> None:
         """Promotion. If a joiner has not got everything yet, there may be other members that have it."""
         stored, self.stored = self.stored, None
+        self._runs = True
         restoring = Restoring(self._life)
         if stored is not None and stored.has(wanted):
             stored.log.go_on_from(wanted.length, b"")
@@ -106,8 +109,9 @@ class Storing:
     def _keep(self, found: Material, wanted: Checkpoint, answer: Answer) -> None:
         path = self._write(found.base, found.state) if found.base is not None else ""
         with self._life.driver.lock:
-            self.stored = Stored(found.log, found.base, path)
-            self._life.say(f"holds {found.log.kept_bytes} bytes of log, and executes nothing")
+            if not self._runs:
+                self.stored = Stored(found.log, found.base, path)
+                self._life.say(f"holds {found.log.kept_bytes} bytes of log, and executes nothing")
             answer(True)
 
     def _begin(self, hand_over: Callable[[Material, Done], None], stored: Stored, done: Done) -> None:
@@ -132,7 +136,7 @@ class Storing:
             held = False
             self._life.say(f"an update of the state could not be fetched: {error}")
         with self._life.driver.lock:
-            if held:
+            if held and self.stored is stored:
                 log.go_on_from(start, data)
             self._catching_up = False
             answer(held)
@@ -181,16 +185,24 @@ class Storing:
             return
         with self._life.driver.lock:
             self._refreshing = False
-            if self._catching_up or not stored.can_begin_with(base):
-                return
-            former = stored.path
-            stored.begin_with(base, head, path)
-            if former and self.stored is stored:
-                with suppress(FileNotFoundError):
-                    originals.unlink(former)
+            if self.stored is stored and not self._catching_up and stored.can_begin_with(base):
+                former = stored.path
+                stored.begin_with(base, head, path)
+                _unlink(former)
+
+    def close(self) -> None:
+        """This life ends."""
+        if self.stored is not None:
+            _unlink(self.stored.path)
 
     def _write(self, base: Base, state: bytes) -> str:
         path = f"{self._life.path}.state-{base.position}"
         with open(path, "wb") as file:
             file.write(state)
         return path
+
+
+def _unlink(path: str) -> None:
+    if path:
+        with suppress(FileNotFoundError):
+            originals.unlink(path)
