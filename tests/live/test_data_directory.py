@@ -61,7 +61,7 @@ class OneRequest:
 
 
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+    with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return database.execute(query).fetchall()
 
@@ -125,7 +125,8 @@ def test_a_joiner_gets_it_with_the_state(tmp_path_factory: pytest.TempPathFactor
 def test_semi_passive_backups_hold_it_with_the_state(
     tmp_path_factory: pytest.TempPathFactory, data: Path
 ) -> None:
-    words, home = ["sqlite_http.py", str(data), "close"], tmp_path_factory.mktemp("h")
+    """With a write-ahead log, and what is in it and not in the database yet."""
+    words, home = ["sqlite_http.py", str(data), "close", "wal"], tmp_path_factory.mktemp("h")
     more = (*SEMI_PASSIVE, "--data", str(data))
     with replicated(home, "sqlite-passive", words, checkpoint_log_kb=LOG_KB, more=more) as run:
         clients = Clients(2, lambda: OneRequest(run.port))

@@ -1,6 +1,7 @@
 """An HTTP server whose whole state is a SQLite database: amounts by name, and the history of what was asked.
 
-Arguments: the port, the directory of the database, and "close" if every reply ends its connection.
+Arguments: the port, the directory of the database, and options: "close" if every reply ends its connection,
+"wal" for a write-ahead log.
 """
 
 import http.server
@@ -62,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = json.dumps(reply).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
-        if sys.argv[3:] == ["close"]:
+        if "close" in sys.argv[3:]:
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
@@ -74,5 +75,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 if __name__ == "__main__":
     directory = Path(sys.argv[2])
     DATABASE = sqlite3.connect(directory / "history.db", check_same_thread=False)
+    if "wal" in sys.argv[3:]:
+        DATABASE.execute("PRAGMA journal_mode = wal")
     DATABASE.executescript(TABLES)
     http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
