@@ -57,14 +57,10 @@ def main() -> None:
         sys.exit(BAD_SPECIFICATION_STATUS)
     _end_with_parent()
     fix_addresses(specification)
-    try:
-        own_data(specification)
-    except (LlftError, OSError) as error:
-        sys.stderr.write(f"llft: {error}\n")
-        sys.exit(BAD_SPECIFICATION_STATUS)
     if FORMER in os.environ:
         specification["former"] = json.loads(os.environ.pop(FORMER))
     try:
+        own_data(specification)
         if "former" not in specification and SCRATCH not in os.environ:
             become_past(specification)
         if IMAGE_TO_BE in os.environ:

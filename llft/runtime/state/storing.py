@@ -57,9 +57,7 @@ class Storing:
     def store(self, wanted: Checkpoint, answer: Answer) -> None:
         if self.stored is None:
             restoring = Restoring(self._life)
-            originals.start_new_thread(
-                restoring.obtain, (wanted, lambda found: self._keep(found, wanted, answer))
-            )
+            originals.start_new_thread(restoring.obtain, (wanted, lambda found: self._keep(found, answer)))
         elif self.stored.follow(wanted):
             answer(True)
             self._refresh(wanted)
@@ -71,13 +69,11 @@ class Storing:
         """Promotion. If a joiner has not got everything yet, there may be other members that have it."""
         stored, self.stored = self.stored, None
         self._runs = True
-        restoring = Restoring(self._life)
         if stored is not None and stored.has(wanted):
             stored.log.go_on_from(wanted.length, b"")
-            use = (restoring.hand_over, stored, done)
-            originals.start_new_thread(self._run, (self._begin, *use))
+            originals.start_new_thread(self._run, (self._begin, stored, done))
         else:
-            originals.start_new_thread(restoring.restore, (wanted, done))
+            originals.start_new_thread(Restoring(self._life).restore, (wanted, done))
 
     @property
     def log(self) -> BirthLog:
@@ -106,7 +102,7 @@ class Storing:
             with self._life.driver.lock:
                 self._life.died("the program's state could not be held")
 
-    def _keep(self, found: Material, wanted: Checkpoint, answer: Answer) -> None:
+    def _keep(self, found: Material, answer: Answer) -> None:
         path = self._write(found.base, found.state) if found.base is not None else ""
         with self._life.driver.lock:
             if not self._runs:
@@ -114,13 +110,13 @@ class Storing:
                 self._life.say(f"holds {found.log.kept_bytes} bytes of log, and executes nothing")
             answer(True)
 
-    def _begin(self, hand_over: Callable[[Material, Done], None], stored: Stored, done: Done) -> None:
+    def _begin(self, stored: Stored, done: Done) -> None:
         state = b""
         if stored.path:
             with open(stored.path, "rb") as file:
                 state = file.read()
         self._life.say(f"begins the program with what it holds: {len(stored.log.kept())} bytes of log")
-        hand_over(Material(stored.log, stored.base, state), done)
+        Restoring(self._life).hand_over(Material(stored.log, stored.base, state), done)
 
     def _catch_up(self, stored: Stored, wanted: Checkpoint, answer: Answer) -> None:
         log = stored.log
