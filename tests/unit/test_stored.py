@@ -66,3 +66,11 @@ def test_a_state_of_another_past_is_not_begun_with() -> None:
     stored = Stored(BirthLog(b"head past"))
     assert not stored.can_begin_with(Base("hooks", 5, crc32(b"other"), 3, ""))
     assert not stored.can_begin_with(Base("hooks", 50, 1, 3, ""))
+
+
+def test_the_head_that_is_kept_is_not_the_log() -> None:
+    """An update that begins before the state has nothing to go on from here."""
+    stored = Stored(BirthLog(b"past", start=5, digest=crc32(b"head "), head=b"head"))
+    assert stored.follow(checkpoint(b"head past more", since=9))
+    assert stored.follow(checkpoint(b"head past more", since=2)), "it is held already"
+    assert not stored.follow(checkpoint(b"head past more and more", since=2))

@@ -22,22 +22,21 @@ class Stored:
     def follow(self, wanted: Checkpoint) -> bool:
         """Go on to this checkpoint, with what it carries. False: something between is missing, or what was
         held beyond is of a history that nobody continued."""
-        log = self.log
-        if wanted.log is not None and log.has(wanted.carried_from, wanted.carried_from):
-            if log.digest_at(wanted.carried_from) == wanted.carried_digest:
-                log.go_on_from(wanted.carried_from, wanted.log)
-                return True
+        if wanted.log is not None and self._leads_to(wanted.carried_from, wanted.carried_digest):
+            self.log.go_on_from(wanted.carried_from, wanted.log)
+            return True
         return self.has(wanted)
 
     def has(self, wanted: Checkpoint) -> bool:
+        return self._leads_to(wanted.length, wanted.digest)
+
+    def _leads_to(self, position: int, digest: int) -> bool:
         log = self.log
-        return log.has(wanted.length, wanted.length) and log.digest_at(wanted.length) == wanted.digest
+        return log.start <= position <= log.length and log.digest_at(position) == digest
 
     def can_begin_with(self, base: Base) -> bool:
         """Whether the log leads through that state."""
-        log = self.log
-        newer = log.start < base.position <= log.length
-        return newer and log.digest_at(base.position) == base.digest
+        return self.log.start < base.position and self._leads_to(base.position, base.digest)
 
     def head(self, base: Base) -> bytes | None:
         """The beginning of the log that goes with a state; None: it is not here."""
