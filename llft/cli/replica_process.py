@@ -22,7 +22,7 @@ from llft.errors import LlftError
 from llft.runtime import settings_file
 from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
 from llft.runtime.native.image import ImageError, randomised, stop_randomising
-from llft.runtime.own_directory import DATA, Data, own
+from llft.runtime.own_directory import DATA, Data, begin_with_seed, own
 from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
 from llft.runtime.restoring import IMAGE_TO_BE
 from llft.runtime.settings import Settings
@@ -74,7 +74,7 @@ def main() -> None:
         sys.exit(BAD_SPECIFICATION_STATUS)
     signal.signal(signal.SIGTERM, lambda number, frame: process.leave())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    program = Program(specification["program"], temporary=specification["temporary"])
+    program = Program(specification, temporary=specification["temporary"])
     process.start()
     process.driver.run_main(lambda: process.ended(program.run(process, process.checkpoints.program_begins)))
 
@@ -92,11 +92,11 @@ def own_data(specification: dict[str, Any]) -> None:
     """The data directory. A scratch process goes through the program's past, too, with files of its own."""
     if DATA not in specification:
         return
-    data = Data(*specification[DATA])
     if SCRATCH in os.environ:
         temporary = read_task(os.environ[SCRATCH]).temporary
-        data = data._replace(copy=f"{temporary.removesuffix('.tmp')}.data.tmp")
-    own(data)
+        own_copy = f"{temporary.removesuffix('.tmp')}.data.tmp"
+        specification[DATA] = Data(*specification[DATA])._replace(copy=own_copy)
+    own(Data(*specification[DATA]))
 
 
 def try_state(specification: dict[str, Any], task_path: str) -> None:
@@ -107,7 +107,7 @@ def try_state(specification: dict[str, Any], task_path: str) -> None:
     if task.source == IMAGE:
         become(orders_for(specification, task.state, [], task_path, task.temporary))
     life = ScratchLife(specification, task)
-    program = Program(specification["program"], temporary=task.temporary)
+    program = Program(specification, temporary=task.temporary)
     life.begin()
     life.driver.run_main(lambda: life.ended(program.run(life, life.program_begins)))
 
@@ -159,8 +159,9 @@ def _end_with_parent() -> None:
 class Program:
     """The user's program, from its command line: `script.py ARG...`, or `-m MODULE ARG...`."""
 
-    def __init__(self, words: list[str], *, temporary: str) -> None:
-        self.words = words
+    def __init__(self, specification: dict[str, Any], *, temporary: str) -> None:
+        self.words: list[str] = specification["program"]
+        self._data = Data(*specification[DATA]) if DATA in specification else None
         self._temporary = temporary
 
     def run(self, port: Port, begins: Callable[[Interposed], None] = lambda interposed: None) -> int:
@@ -170,6 +171,8 @@ class Program:
         from llft.interpose.install import install
 
         own_temporary_directory(self._temporary)
+        if self._data is not None:
+            begin_with_seed(self._data)
         install(port)
         begins(marks)
         _look_for_packages()

@@ -1,9 +1,10 @@
 """The data directory: one path, and behind it, for every replica, its own files.
 
 A replica has a mount namespace of its own, in which its copy lies over the path. So the program, its C
-libraries and whatever it starts see one and the same path everywhere, and no call has to be replaced. At
-its birth the copy is what the directory was when the group was founded (the *seed*): a program that goes
-through its past writes its files again, like a joiner's that is to come to where the others are.
+libraries and whatever it starts see one and the same path everywhere, and no call has to be replaced. When
+the program begins, the copy is what the directory was when the group was founded (the *seed*): a program that
+goes through its past writes its files again. Not earlier: if the whole group is dead, the copies of former
+lives are all that is left of it.
 """
 
 from __future__ import annotations
@@ -40,13 +41,16 @@ def seed_digest(specification: dict[str, Any]) -> str:
 
 
 def own(data: Data) -> None:
-    """From now on the path is the copy, to this process and those that it starts; and it is as it was in the
-    beginning. Only while this process has a single thread."""
+    """From now on the path is the copy, to this process and those that it starts. Only while this process has
+    a single thread."""
     os.makedirs(data.copy, mode=0o700, exist_ok=True)
-    with open(data.seed, "rb") as file:
-        put_back(data.copy, file.read())
     if not os.path.samefile(data.path, data.copy):
         _lay_over(data)
+
+
+def begin_with_seed(data: Data) -> None:
+    with open(data.seed, "rb") as file:
+        put_back(data.copy, file.read())
 
 
 def _lay_over(data: Data) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from llft.cli.kill import send_signal
 from llft.runtime.supervisor.data import SEED
 from tests.live.application_world import (
     BETWEEN_KILLS,
@@ -25,7 +27,7 @@ from tests.live.application_world import (
     command_of,
     replicated,
 )
-from tests.live.test_checkpoints import LOG_KB, await_dropped, said, statuses
+from tests.live.test_checkpoints import JOINS, LOG_KB, await_dropped, said, statuses
 from tests.live.test_durable import Acknowledged
 from tests.live.test_semi_passive import SEMI_PASSIVE, await_states
 
@@ -110,14 +112,14 @@ def test_a_joiner_gets_it_with_the_state(tmp_path_factory: pytest.TempPathFactor
     more = ("--data", str(data))
     with replicated(home, "sqlite-hooks", words, checkpoint_log_kb=LOG_KB, more=more) as run:
         clients = Clients(2, lambda: OneRequest(run.port))
-        for _ in range(KILLS):
+        for _ in range(JOINS):
             await_dropped(run, "hooks")
             run.kill_primary()
         clients.await_progress(BETWEEN_KILLS)
         entries = clients.stop()
         await_rest(run)
         log = said(run)
-    assert log.count("bytes of state by hooks") >= KILLS
+    assert log.count("bytes of state by hooks") >= JOINS
     assert_all_have(run, ["replica-1", "replica-2", "replica-3"], entries, data)
     assert_journals_hold(run)
 
@@ -170,6 +172,29 @@ def test_it_goes_on_from_disk(tmp_path_factory: pytest.TempPathFactory, data: Pa
         numbers = [number for name, number, _ in history if name == who]
         assert numbers == list(range(1, len(numbers) + 1))
         assert last <= len(numbers) <= last + 1
+
+
+def test_what_a_lost_group_had_written_is_kept(tmp_path_factory: pytest.TempPathFactory, data: Path) -> None:
+    """All replicas are killed at once, and there is no history: the group begins anew, beside the copies."""
+    words, home = ["sqlite_http.py", str(data)], tmp_path_factory.mktemp("h")
+    with replicated(home, "sqlite-lost", words, more=("--data", str(data))) as run:
+        clients = Acknowledged(partial(HttpSpeaker, run.port), "")
+        clients.await_some()
+        group = run.await_whole()
+        for member in group["members"]:
+            send_signal(member["pid"], signal.SIGKILL, parent=group["supervisor_pid"])
+        clients.join()
+        run.until("begin anew", lambda group: list(run.directory.data.glob("lost-*")))
+        run.await_whole()
+        speaker = HttpSpeaker(run.port)
+        assert speaker.dump()["history"] == []
+        speaker.close()
+    counts = [
+        dict(rows(copy, "SELECT who, count(*) FROM history GROUP BY who"))
+        for copy in run.directory.data.glob(f"lost-*/replica-*/{FILE}")
+    ]
+    for who, last in clients.numbers.items():
+        assert last <= max(count.get(who, 0) for count in counts) <= last + 1
 
 
 def test_copies_of_an_earlier_run_are_not_overwritten(tmp_path: Path, data: Path) -> None:
