@@ -25,8 +25,7 @@ from llft import originals
 from llft.core.determinizer.operations import Operation, ReadClock, Result
 from llft.errors import InvariantError
 from llft.identifiers import ThreadId
-from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.birth_log import (
+from llft.past.birth_log import (
     CALLED,
     RESTORED,
     START,
@@ -38,8 +37,9 @@ from llft.runtime.birth_log import (
     check_kind,
     events,
 )
+from llft.past.witness import Witness, detail
+from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.state.restart import Restart
-from llft.runtime.state.witness import Witness, detail
 
 ENDED = 255
 """The kind of the last "call" of a thread: it returned from its function."""

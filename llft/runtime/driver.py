@@ -31,14 +31,14 @@ from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result, Spawn
 from llft.core.replica import Replica
 from llft.instant import MS
+from llft.past.birth_log import OPERATION_KINDS
+from llft.past.resumed import Resumed
 from llft.runtime import own_log, stack_room
 from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
 from llft.runtime.state import exchange
-from llft.runtime.state.resumed import Resumed
 from llft.runtime.surroundings import Network, World
 from llft.wire.messages import MessageType
 

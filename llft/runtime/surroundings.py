@@ -7,8 +7,7 @@ from typing import NoReturn, Protocol
 
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
-from llft.runtime.checkpoint import Base, Checkpoint
-from llft.runtime.fingerprint import Fingerprint
+from llft.past.checkpoint import Base, Checkpoint, Fingerprint
 from llft.runtime.state.restart import Restart
 
 

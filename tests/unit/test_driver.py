@@ -16,11 +16,11 @@ from llft.errors import DivergenceError
 from llft.identifiers import BirthId
 from llft.instant import MS
 from llft.journal.record import Record
+from llft.past.birth_log import OPERATION_KINDS, BirthLog, encode_result
+from llft.past.birth_log import events as logged_events
+from llft.past.checkpoint import Checkpoint
 from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.birth_log import OPERATION_KINDS, BirthLog, encode_result
-from llft.runtime.birth_log import events as logged_events
-from llft.runtime.checkpoint import Checkpoint
 from llft.runtime.driver import Driver
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from llft import originals
 from llft.core.determinizer.operations import Yield
 from llft.errors import PeerError
-from llft.runtime.birth_log import OPERATION_KINDS, BirthLog
-from llft.runtime.checkpoint import Base
-from llft.runtime.state.history import FILE, VERSION, Heading, History, longest, read_history
+from llft.past.birth_log import OPERATION_KINDS, BirthLog
+from llft.past.checkpoint import Base
+from llft.past.history import VERSION, Heading
+from llft.runtime.state.history import FILE, History, longest, read_history
 
 KIND = OPERATION_KINDS[Yield]
 FINGERPRINT = {"options": {"program": "server.py"}}

@@ -9,9 +9,8 @@ import pytest
 
 from llft.core.determinizer.operations import ReadClock, Send
 from llft.instant import SECOND
-from llft.runtime.application import Application
-from llft.runtime.birth_log import OPERATION_KINDS
-from llft.runtime.state.keeper import (
+from llft.past.birth_log import OPERATION_KINDS
+from llft.past.keeper import (
     FAILURES_MAX,
     IMPATIENT_NS,
     LEASE_NS,
@@ -21,8 +20,9 @@ from llft.runtime.state.keeper import (
     Phase,
     Verdict,
 )
-from llft.runtime.state.source import Captured, NotCapturedError
-from llft.runtime.state.witness import detail
+from llft.past.source import Captured, NotCapturedError
+from llft.past.witness import detail
+from llft.runtime.application import Application
 
 LOG_BYTES = 100
 VERIFIED_NS = SECOND // 2
@@ -49,10 +49,11 @@ class Program:
         self.ended = 0
         self.said: list[str] = []
         self.keeper = Keeper(
-            self,  # type: ignore[arg-type]
+            self.application,
             self,
             self.begin_scratch,
             self.said.append,
+            lambda path: Path(path).unlink(missing_ok=True),
             log_bytes=log_bytes,
         )
 

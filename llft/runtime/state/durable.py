@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 from llft import originals
 from llft.core.replica import Replica
+from llft.past.checkpoint import Base, Fingerprint
+from llft.past.history import VERSION, Heading, Past
+from llft.past.source import HOOKS
 from llft.runtime import fingerprint
-from llft.runtime.checkpoint import Base
 from llft.runtime.driver import Driver
-from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.state.checkpoints import Checkpoints
-from llft.runtime.state.history import VERSION, Heading, History, Past, read_history
-from llft.runtime.state.source import HOOKS
+from llft.runtime.state.history import History, read_history
 
 DURABLE, RESTORE, SYNC, GENERATION = "durable", "restore", "sync", "generation"
 """Of a specification: where the history is kept, from which one the group goes on, whether every write waits

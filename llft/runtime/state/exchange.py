@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llft.errors import PeerError
-from llft.runtime.checkpoint import Checkpoint, pack, unpack
+from llft.past.checkpoint import Checkpoint, pack, unpack
 from llft.runtime.state.restart import Restart
 
 if TYPE_CHECKING:

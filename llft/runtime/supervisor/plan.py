@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llft.runtime.state.history import Past
+from llft.past.history import Past
 from llft.runtime.supervisor.program import Program
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.slot import Slot

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from typing import Protocol
 
 from llft.core import events
 from llft.core.determinizer.clock import LocalClock
+from llft.core.determinizer.operations import Operation
 from llft.core.determinizer.resumption import resumption
 from llft.identifiers import ThreadId
-from llft.runtime.application import Application
+from llft.past.birth_log import BirthLog
+
+
+class Caller(Protocol):
+    """A thread of the program, and its last call."""
+
+    number: ThreadId
+    operation: Operation | None
+
+
+class Program(Protocol):
+    """What is needed of it here."""
+
+    log: BirthLog
+    unstarted: dict[ThreadId, str]
+
+    @property
+    def threads(self) -> Mapping[ThreadId, Caller]: ...
+    def start(self, number: ThreadId, key: str) -> None: ...
 
 
 class Resumed:
-    """All of it under the driver's lock."""
-
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: Program) -> None:
         self._application = application
         self._standing: dict[ThreadId, None] = {}
         """Threads whose calls nobody knows of."""

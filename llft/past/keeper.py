@@ -6,23 +6,21 @@
     VERIFYING   -- it did not -->                                 RESTING, nothing dropped; later again
     any         -- FAILURES_MAX failures in a row -->             OFF
 
-docs/CHECKPOINTS.md has the invariants. `tend` is called by the pacemaker, under the driver's lock, and never
-blocks. What fails here is told and costs memory, never the replica.
+docs/CHECKPOINTS.md has the invariants. `tend` is called now and then, while nobody else uses the program's
+log, and never blocks. What fails here is told and costs memory, never the replica.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from llft import originals
 from llft.instant import MS, SECOND
-from llft.runtime.checkpoint import Base
-from llft.runtime.driver import Driver
-from llft.runtime.state.source import Captured, NotCapturedError, Source
-from llft.runtime.state.witness import Witness
+from llft.past.birth_log import BirthLog
+from llft.past.checkpoint import Base
+from llft.past.source import Captured, NotCapturedError, Source
+from llft.past.witness import Witness
 
 FAILURES_MAX = 5
 WITNESSED_CALLS_MIN = 64
@@ -67,6 +65,15 @@ class Kept:
         self.lent_until_ns = 0
 
 
+class Remembered(Protocol):
+    """Of the program: what the keeper looks at."""
+
+    log: BirthLog
+    witness: Witness | None
+
+    def is_quiescent(self) -> bool: ...
+
+
 class Scratch(Protocol):
     """A process that has been given a state and a piece of log."""
 
@@ -83,15 +90,18 @@ BeginScratch = Callable[[Captured, bytes, bytes], Scratch]
 class Keeper:
     def __init__(
         self,
-        driver: Driver,
+        application: Remembered,
         source: Source,
         begin_scratch: BeginScratch,
         say: Callable[[str], None],
+        discard: Callable[[str], None],
         *,
         log_bytes: int,
     ) -> None:
-        """A checkpoint is due when the log has grown by `log_bytes` since the last one."""
-        self._driver = driver
+        """A checkpoint is due when the log has grown by `log_bytes` since the last one. `discard` is told the
+        paths of states that nobody needs any more."""
+        self._application = application
+        self._discard = discard
         self.source = source
         self._begin_scratch = begin_scratch
         self._say = say
@@ -143,14 +153,14 @@ class Keeper:
         """This life ends."""
         self._give_up_captured()
         for kept in self._states.values():
-            _unlink(kept.path)
+            self._discard(kept.path)
 
     # -- the phases --------------------------------------------------------------------------------
 
     def _rest(self, now_ns: int) -> None:
-        driver = self._driver
-        log = driver.application.log
-        if now_ns < self._rest_until_ns or not driver.application.is_quiescent():
+        application = self._application
+        log = application.log
+        if now_ns < self._rest_until_ns or not application.is_quiescent():
             return
         grown = log.length - (self.base.position if self.base else log.start)
         lent = self.base is not None and self._states[self.base.position].lent_until_ns > now_ns
@@ -163,7 +173,7 @@ class Keeper:
         self._due_ns = 0
         self._captured = captured = self.source.capture()
         self.longest_pause_ns = max(self.longest_pause_ns, captured.pause_ns)
-        self._witness = driver.application.witness = Witness()
+        self._witness = application.witness = Witness()
         self._since_ns = now_ns
         self.phase = Phase.WITNESSING
 
@@ -174,13 +184,13 @@ class Keeper:
             self._say(f"no checkpoint for a while, the log grows: {obstacle}")
 
     def _witness_on(self, now_ns: int) -> None:
-        driver, captured = self._driver, self._captured
+        application, captured = self._application, self._captured
         assert captured is not None
         enough = self._witness.count >= WITNESSED_CALLS_MIN and now_ns - self._since_ns >= WITNESS_NS
-        if not enough or not driver.application.is_quiescent() or not captured.ready():
+        if not enough or not application.is_quiescent() or not captured.ready():
             return
-        driver.application.witness = None
-        log = driver.application.log
+        application.witness = None
+        log = application.log
         followed = log.piece(captured.position, log.length)
         self._scratch = self._begin_scratch(captured, log.piece(0, captured.head_bytes), followed)
         self._since_ns = now_ns
@@ -234,11 +244,11 @@ class Keeper:
         lent = [at for at, kept in self._states.items() if kept.lent_until_ns > now_ns]
         first = self._states[min(position, *lent) if lent else position].base
         head_bytes = max(kept.base.head_bytes for at, kept in self._states.items() if at >= first.position)
-        log = self._driver.application.log
+        log = self._application.log
         self.dropped_bytes += first.position - log.start
         log.drop_before(first.position, first.digest, head_bytes=head_bytes)
         for at in [at for at in self._states if at < first.position]:
-            _unlink(self._states.pop(at).path)
+            self._discard(self._states.pop(at).path)
 
     # -- what went wrong -----------------------------------------------------------------------------
 
@@ -254,12 +264,12 @@ class Keeper:
             self._say(f"no more checkpoints in this life: the log is kept from {since}")
 
     def _give_up_captured(self) -> None:
-        self._driver.application.witness = None
+        self._application.witness = None
         if self._scratch is not None:
             self._scratch.end()
             self._scratch = None
         if self._captured is not None:
-            _unlink(self._captured.path)
+            self._discard(self._captured.path)
             self._captured = None
 
     def statistics(self) -> dict[str, int | str]:
@@ -273,8 +283,3 @@ class Keeper:
             "dropped_bytes": self.dropped_bytes,
             "longest_pause_us": self.longest_pause_ns // 1000,
         }
-
-
-def _unlink(path: str) -> None:
-    with suppress(FileNotFoundError):
-        originals.unlink(path)

@@ -15,11 +15,13 @@ from zlib import error as zlib_error
 
 from llft.errors import PeerError
 from llft.identifiers import BirthId, ThreadId
-from llft.runtime.birth_log import BirthLog
-from llft.runtime.fingerprint import Fingerprint
+from llft.past.birth_log import BirthLog
 
 CARRIED_LOG_BYTES = 256 * 1024
 _QUICK = 1
+
+Fingerprint = dict[str, dict[str, str]]
+"""What must be the same at all replicas, by area and name: interpreter, packages, files, options."""
 
 
 class Base(NamedTuple):
