@@ -62,9 +62,10 @@ class Checkpoint(NamedTuple):
         return start + len(log) == self.length and crc32(log, digest) == self.digest
 
 
-def pack(checkpoint: Checkpoint, log: BirthLog) -> bytes:
+def pack(checkpoint: Checkpoint, log: BirthLog, *, carried_bytes: int = CARRIED_LOG_BYTES) -> bytes:
+    """With the log, if it has not more than so many bytes."""
     packed = json.dumps(checkpoint._replace(log=None)).encode() + b"\n"
-    if log.length - checkpoint.log_start <= CARRIED_LOG_BYTES:
+    if log.length - checkpoint.log_start <= carried_bytes:
         packed += compress(log.piece(checkpoint.log_start, log.length), _QUICK)
     return packed
 

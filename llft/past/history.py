@@ -17,10 +17,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 from llft.errors import PeerError
+from llft.identifiers import ViewId
 from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Base, Fingerprint
 
@@ -67,6 +68,18 @@ class Past(NamedTuple):
     @property
     def state_path(self) -> str:
         return f"{self.directory}/{state_name(self.base)}" if self.base is not None else ""
+
+
+class Performer(Protocol):
+    """What of a core is asked here."""
+
+    performed_view: ViewId
+
+
+def view_number(core: Performer) -> int:
+    """Of the view in which it performs. A view that it has merely adopted is not meant: until the replica has
+    passed its beginning, a primary of the view before may be ahead, and its history the better one."""
+    return core.performed_view.primary_view_num
 
 
 def state_name(base: Base) -> str:

@@ -39,6 +39,16 @@ IMPATIENT_NS = 60 * SECOND
 """After so long without a point at which a due checkpoint can be taken, people are told why."""
 
 
+class Pace(NamedTuple):
+    """How long a keeper takes over what. The defaults are for real programs."""
+
+    witnessed_calls_min: int = WITNESSED_CALLS_MIN
+    witness_ns: int = WITNESS_NS
+    verification_ns: int = VERIFICATION_NS
+    rest_max_ns: int = REST_MAX_NS
+    lease_ns: int = LEASE_NS
+
+
 class Phase(Enum):
     RESTING = "resting"
     WITNESSING = "witnessing"
@@ -97,6 +107,7 @@ class Keeper:
         discard: Callable[[str], None],
         *,
         log_bytes: int,
+        pace: Pace | None = None,
     ) -> None:
         """A checkpoint is due when the log has grown by `log_bytes` since the last one. `discard` is told the
         paths of states that nobody needs any more."""
@@ -106,6 +117,7 @@ class Keeper:
         self._begin_scratch = begin_scratch
         self._say = say
         self._log_bytes = log_bytes
+        self._pace = pace or Pace()
         self.phase = Phase.RESTING
         self.base: Base | None = None
         self._states: dict[int, Kept] = {}
@@ -142,7 +154,7 @@ class Keeper:
         kept = self._states.get(position)
         if kept is None:
             return ""
-        kept.lent_until_ns = now_ns + LEASE_NS
+        kept.lent_until_ns = now_ns + self._pace.lease_ns
         return kept.path
 
     def newest(self) -> tuple[Base | None, str]:
@@ -186,7 +198,8 @@ class Keeper:
     def _witness_on(self, now_ns: int) -> None:
         application, captured = self._application, self._captured
         assert captured is not None
-        enough = self._witness.count >= WITNESSED_CALLS_MIN and now_ns - self._since_ns >= WITNESS_NS
+        pace, witnessed_ns = self._pace, now_ns - self._since_ns
+        enough = self._witness.count >= pace.witnessed_calls_min and witnessed_ns >= pace.witness_ns
         if not enough or not application.is_quiescent() or not captured.ready():
             return
         application.witness = None
@@ -200,15 +213,15 @@ class Keeper:
         assert self._scratch is not None
         verdict = self._scratch.verdict()
         if verdict is None:
-            if now_ns - self._since_ns > VERIFICATION_NS:
-                raise NotCapturedError(f"not verified within {VERIFICATION_NS / SECOND:.0f} s")
+            if now_ns - self._since_ns > self._pace.verification_ns:
+                raise NotCapturedError(f"not verified within {self._pace.verification_ns / SECOND:.0f} s")
             return
         if (verdict.digest, verdict.calls) != (self._witness.digest, self._witness.count):
             raise NotCapturedError(
                 f"restored, the program called something else ({verdict.calls} calls, "
                 f"{self._witness.count} here)"
             )
-        self._rest_until_ns = now_ns + min(RESTS * (now_ns - self._since_ns), REST_MAX_NS)
+        self._rest_until_ns = now_ns + min(RESTS * (now_ns - self._since_ns), self._pace.rest_max_ns)
         self._take_as_base(verdict, now_ns)
 
     def _take_as_base(self, verdict: Verdict, now_ns: int) -> None:

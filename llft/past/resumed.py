@@ -25,8 +25,9 @@ class Program(Protocol):
     """What is needed of it here."""
 
     log: BirthLog
-    unstarted: dict[ThreadId, str]
 
+    @property
+    def unstarted(self) -> Mapping[ThreadId, object]: ...
     @property
     def threads(self) -> Mapping[ThreadId, Caller]: ...
     def start(self, number: ThreadId, key: str) -> None: ...
@@ -40,8 +41,10 @@ class Resumed:
         self.calls: deque[events.Event] = deque()
         """Those that are to be made now."""
 
-    def started(self, readings: dict[int, int], local_clock: LocalClock) -> events.Started:
-        """What a new core is told, at the end of the program's past."""
+    def started(
+        self, readings: Mapping[int, int], local_clock: LocalClock, *, held: Mapping[int, ThreadId]
+    ) -> events.Started:
+        """What a new core is told, at the end of the program's past. `held`: mutexes of the core's."""
         application = self._application
         threads = application.threads.values()
         standing = sorted(thread.number for thread in threads if thread.operation is not None)
@@ -55,6 +58,7 @@ class Resumed:
             next_number=application.log.length + 1,
             readings=readings,
             local_clock=local_clock,
+            held=held,
         )
         return events.Started(alone=True, past=past)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from llft.instant import MS, SECOND
 from llft.simulator.cluster import Cluster, CoreFactory, ProgramFactory
+from llft.simulator.drawing import draw_topology
 from llft.simulator.evidence import Evidence, ProcessState
 from llft.simulator.faults import plan
 from llft.simulator.injector import Injector
@@ -22,7 +23,7 @@ from llft.simulator.network import Network
 from llft.simulator.options import SimulationOptions
 from llft.simulator.parts import make_program, make_replica
 from llft.simulator.process import Process
-from llft.simulator.profiles import draw_topology, find_profile
+from llft.simulator.profiles import find_profile
 from llft.simulator.topology import CLIENT, MIDDLE
 from llft.simulator.world import World
 
@@ -145,6 +146,7 @@ def _final_state(process: Process) -> ProcessState:
         membership=tuple(core.membership),
         program=process.program,
         statistics=core.statistics(),
+        log=process.past.log_name(),
     )
 
 
@@ -184,12 +186,16 @@ def _planted(name: str | None) -> AbstractContextManager[object]:
 
 
 def _judge(seed: int, simulation: Simulation) -> SeedResult:
-    from llft.simulator.checkers import judge
+    from llft.simulator.checkers import check_named, judge
+    from llft.simulator.checkers.generations import OF_THE_LIVING, generations
     from llft.simulator.checkers.violation import Violation
 
-    evidence = simulation.evidence()
+    *former, evidence = generations(simulation.evidence())
     violations = [Violation("crash", text) for text in simulation.cluster.core_failures]
     violations += [Violation("second_ack", text) for text in simulation.cluster.objections[:3]]
+    violations += [Violation("past", text) for text in simulation.cluster.past_objections[:3]]
+    for generation in former:
+        violations += check_named(generation, leave_out=OF_THE_LIVING)
     found, losses = judge(evidence)
     violations += found
     if not simulation.quiesced and not any(one.property == "progress" for one in violations):

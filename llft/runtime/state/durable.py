@@ -116,5 +116,6 @@ def _begin_again(life: Life, past: Past) -> None:
     application, driver.application.past_over = driver.application, lambda: None
     readings, application.readings = application.readings or {}, None
     life.say(f"has come to the end of its past, at {application.log.length}: the group begins again")
-    driver.wish(driver.resumed.started(readings, originals.clock_gettime_ns))
+    # Under the token a program's locks are in its own memory: the core has no mutex of its.
+    driver.wish(driver.resumed.started(readings, originals.clock_gettime_ns, held={}))
     life.pacemaker.start()
