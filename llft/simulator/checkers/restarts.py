@@ -55,7 +55,9 @@ def _contradiction(request_id: int, outcome: Any, answer: Reply | None) -> str:
 def _clock(survey: Survey, clients: list[ProcessState], answers: dict[int, Reply]) -> list[Violation]:
     """The group clock goes on. What was under way when the power went may have been read either time."""
     told = [reply for one in clients for _, reply in one.program.history if isinstance(reply, Reply)]
-    earlier = {request_id for one in clients for request_id in one.program.descriptors}
+    earlier: set[int] = set()
+    for process in survey.evidence.former:
+        earlier.update(getattr(process.program, "descriptors", ()))
     later = [reply for request_id, reply in answers.items() if request_id not in earlier]
     if not told or not later:
         return []
