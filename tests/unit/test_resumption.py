@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from llft.config import GroupConfig
 from llft.core import effects, events
-from llft.core.determinizer.operations import Park, ReadClock, Receive, Select, Sleep, Unpark
+from llft.core.determinizer.operations import (
+    Claim,
+    Park,
+    ReadClock,
+    Receive,
+    Release,
+    Select,
+    Sleep,
+    Unpark,
+)
 from llft.core.determinizer.resumption import resumption
 from llft.core.replica import Replica
 from llft.identifiers import BirthId
@@ -21,7 +30,13 @@ class Randomness:
 class Resumed:
     """A core that was told of a past, driven by hand."""
 
-    def __init__(self, standing: list[int], unstarted: dict[int, str], readings: dict[int, int]) -> None:
+    def __init__(
+        self,
+        standing: list[int],
+        unstarted: dict[int, str],
+        readings: dict[int, int],
+        held: dict[int, int] | None = None,
+    ) -> None:
         self.clock_ns = 500
         self.core = Replica(
             GroupConfig(group_id=7),
@@ -35,6 +50,7 @@ class Resumed:
             next_number=1000,
             readings=readings,
             local_clock=lambda clock_id: self.clock_ns,
+            held=held or {},
         )
         self.now_ns = NOW_NS
         self.begun = self.step(events.Started(alone=True, past=past))
@@ -75,3 +91,10 @@ def test_the_clock_does_not_go_back() -> None:
     assert group.invoke(1, ReadClock(0)) == [effects.ResumeThread(1, 500)]
     group.clock_ns += 50
     assert group.invoke(1, ReadClock(1)) == [effects.ResumeThread(1, 9_050)]
+
+
+def test_a_mutex_that_a_thread_held_is_held_by_it_still() -> None:
+    group = Resumed([1, 3], {}, {}, held={5: 3})
+    assert group.invoke(1, Claim(5)) == [effects.StartThread(3, "")]
+    assert group.invoke(3, Release(5)) == [effects.ResumeThread(3, True)]
+    assert group.invoke(3, Park()) == [effects.ResumeThread(1, True)]

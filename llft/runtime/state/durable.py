@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from llft import originals
 from llft.core.replica import Replica
 from llft.past.checkpoint import Base, Fingerprint
-from llft.past.history import VERSION, Heading, Past
+from llft.past.history import VERSION, Heading, Past, view_number
 from llft.past.source import HOOKS
 from llft.runtime import fingerprint
 from llft.runtime.driver import Driver
@@ -57,7 +57,7 @@ class Durable:
         try:
             if not self._history.begun:
                 self._begin(*life.checkpoints.newest())
-            self._history.flush(application.log, life.core.view.primary_view_num)
+            self._history.flush(application.log, view_number(life.core))
         except OSError as error:
             life.died(f"its history cannot be written: {error}")
 
@@ -87,7 +87,7 @@ class Durable:
             outside.clock.snapshot(outside.local_clock),
             life.specification.get(GENERATION, 0),
         )
-        self._history.begin(heading, base, state, log, life.core.view.primary_view_num)
+        self._history.begin(heading, base, state, log, view_number(life.core))
 
 
 def go_on(life: Life) -> None:
