@@ -202,6 +202,8 @@ def _judge(seed: int, simulation: Simulation) -> SeedResult:
         violations.append(Violation("progress", simulation.describe_unrest()))
     options = simulation.options
     if options.journal_dir is not None:
+        for number, generation in enumerate(former, start=1):
+            write_journals(Path(options.journal_dir) / f"seed-{seed}-generation-{number}", generation)
         write_journals(Path(options.journal_dir) / f"seed-{seed}", evidence)
     trace = simulation.world.trace
     return SeedResult(
