@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from llft.core import events
@@ -30,16 +30,19 @@ class Program(Protocol):
     def unstarted(self) -> Mapping[ThreadId, object]: ...
     @property
     def threads(self) -> Mapping[ThreadId, Caller]: ...
-    def start(self, number: ThreadId, key: str) -> None: ...
+    @property
+    def replaying(self) -> bool: ...
+    def when_past_is_over(self, action: Callable[[], None]) -> None:
+        """At once, if it is not in its past."""
 
 
 class Resumed:
-    def __init__(self, application: Program) -> None:
+    def __init__(self, application: Program, step: Callable[[events.Event], None]) -> None:
+        """`step`: of the core, with all that follows from it; not from within one."""
         self._application = application
-        self._standing: dict[ThreadId, None] = {}
-        """Threads whose calls nobody knows of."""
+        self._step = step
         self.calls: deque[events.Event] = deque()
-        """Those that are to be made now."""
+        """Those that are to be made after the present step."""
 
     def started(
         self, readings: Mapping[int, int], local_clock: LocalClock, *, held: Mapping[int, ThreadId]
@@ -50,7 +53,6 @@ class Resumed:
         standing = sorted(thread.number for thread in threads if thread.operation is not None)
         if not standing:
             return events.Started(alone=True)  # it has not come to its first call
-        self._standing = dict.fromkeys(standing)
         past = resumption(
             standing,
             application.unstarted,
@@ -62,12 +64,15 @@ class Resumed:
         )
         return events.Started(alone=True, past=past)
 
-    def start(self, number: ThreadId, key: str) -> None:
-        """A thread is to begin; or it stands in a call, and is to make it."""
-        if number not in self._standing:
-            self._application.start(number, key)
-            return
-        del self._standing[number]
+    def repeat(self, number: ThreadId) -> None:
+        """A thread is to make its call once more, at whoever founded the group anew, and at whoever joined
+        before it was this thread's turn. The latter may be in its past, and then it happens by itself."""
+        if self._application.replaying:
+            self._application.when_past_is_over(lambda: self._step(self._call_of(number)))
+        else:
+            self.calls.append(self._call_of(number))
+
+    def _call_of(self, number: ThreadId) -> events.Event:
         operation = self._application.threads[number].operation
         assert operation is not None
-        self.calls.append(events.OperationInvoked(number, operation))
+        return events.OperationInvoked(number, operation)

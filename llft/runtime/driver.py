@@ -46,8 +46,7 @@ POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
 ARRIVED_AT_MOST = 64  # the next ones wait in the socket, which is bounded
 _HEARTBEAT = bytes((MessageType.HEARTBEAT,))
-FRAMES_NEEDED = 200
-"""By a step of the core and what follows from it; several times as many as were ever seen."""
+FRAMES_NEEDED = 200  # by a step of the core and what follows from it; several times as many as were ever seen
 
 
 class Driver:
@@ -62,7 +61,7 @@ class Driver:
             ordered=not self.token, start_thread=self._start_native_thread, open_gate=self.lock.open_gate
         )
         self.application.wake_pump = poller.wake
-        self.resumed = Resumed(self.application)
+        self.resumed = Resumed(self.application, self._step)
         self.wake_pacemaker: Callable[[], None] = lambda: None
         self._local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
@@ -78,8 +77,9 @@ class Driver:
             effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
             effects.WriteRecord: self._write,
             effects.ResumeThread: lambda effect: self.application.give(effect.thread, effect.result),
-            effects.StartApplication: lambda effect: self.resumed.start(1, ""),
-            effects.StartThread: lambda effect: self.resumed.start(effect.thread, str(effect.argument)),
+            effects.StartApplication: lambda effect: self.application.start(1, ""),
+            effects.StartThread: lambda effect: self.application.start(effect.thread, str(effect.argument)),
+            effects.RepeatCall: lambda effect: self.resumed.repeat(effect.thread),
             effects.CaptureState: lambda effect: self._step(events.StateCaptured(exchange.capture(self))),
             effects.RestoreState: lambda effect: exchange.restore(self, effect.state),
             effects.ResetApplication: lambda effect: world.reborn("", effect.withdrawn),

@@ -76,7 +76,7 @@ class Process:
         self.leaving = False
         self.receive: Callable[[bytes], None] = self._receive
         kind = Remembering if group.keeps_past else Application
-        self.application = kind(
+        self.application: Application = kind(
             cluster.world,
             rng,
             make_program=group.new_program,
@@ -241,8 +241,8 @@ class Process:
             if process.birth_id == effect.birth_id and process is not self:
                 self.cluster.network.send(self.number, process, effect.data)
 
-    def _start(self, thread: int, argument: object) -> None:
-        for call in self.past.start(thread, argument):
+    def _repeat_call(self, effect: effects.RepeatCall) -> None:
+        for call in self.past.repeat(effect.thread):
             self._later += self.core.step(call, self.world.now_ns)
 
     def _resume_thread(self, effect: effects.ResumeThread) -> None:
@@ -288,8 +288,9 @@ _PERFORMERS: dict[type, Callable[[Process, Any], None]] = {
     effects.WriteRecord: Process._write,
     effects.ResumeThread: Process._resume_thread,
     effects.Transmit: Process._transmit,
-    effects.StartApplication: lambda process, effect: process._start(1, None),
-    effects.StartThread: lambda process, effect: process._start(effect.thread, effect.argument),
+    effects.StartApplication: lambda process, _: process.application.schedule((True, 1, None)),
+    effects.StartThread: lambda process, effect: process.application.schedule((True, *effect)),
+    effects.RepeatCall: Process._repeat_call,
     effects.CaptureState: Process._capture,
     effects.RestoreState: Process._restore,
     effects.ResetApplication: Process._reset,

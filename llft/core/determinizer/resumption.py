@@ -2,7 +2,7 @@
 
 What a group was in the midst of is gone with it: connections, acknowledgments, who waited for whom. What is
 left is the application, every thread of it standing in a call, or about to begin. So each of them is picked
-in turn, and makes its call once more. Laws:
+in turn, and makes its call once more (RepeatCall): here, and where somebody joins before all were. Laws:
 
 * Nothing is given twice, and no number is used again: descriptors and connections are counted on from
   `next_number`, which is greater than any that the earlier group gave.
@@ -35,7 +35,7 @@ def resumption(
     holders."""
     scheduler = TokenScheduler()
     for thread in standing:
-        scheduler.enqueue(("start", thread, ""))
+        scheduler.enqueue(("repeat", thread, None))
     for thread, argument in sorted(unstarted.items()):
         scheduler.enqueue(("start", thread, argument))
     mutexes = MutexTable()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llft.core import events
+from llft.errors import InvariantError
 from llft.simulator.application import Application
 
 
@@ -16,11 +17,10 @@ class Carried:
     def __init__(self, application: Application) -> None:
         self.capture = application.capture
         self.restore = application.restore
-        self._schedule = application.schedule
 
-    def start(self, thread: int, argument: object) -> Iterator[events.Event]:
-        self._schedule((True, thread, argument))
-        return iter(())
+    def repeat(self, thread: int) -> Iterator[events.Event]:
+        """No earlier group left a thread."""
+        raise InvariantError("nobody_to_repeat_a_call", thread=thread)
 
     def log_name(self) -> None:
         """There is no log."""

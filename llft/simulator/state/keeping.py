@@ -38,7 +38,7 @@ class Keeping:
         self._writer = HistoryWriter(disk) if disk is not None else None
         self._fetching: Fetching | None = None
         self.application = application
-        self.resumed = Resumed(application)
+        self.resumed = Resumed(application, process.step)
         self.checkpoints = Checkpoints(
             self._world, application, self._rng, process.group.new_program, self._object_to
         )
@@ -96,9 +96,9 @@ class Keeping:
 
     # The program's threads.
 
-    def start(self, thread: int, argument: object) -> Iterator[events.Event]:
-        """Starts a thread; gives the calls that threads of an earlier group make once more (D-64)."""
-        self.resumed.start(thread, repr(argument))
+    def repeat(self, thread: int) -> Iterator[events.Event]:
+        """The calls that threads of an earlier group make once more now (D-64)."""
+        self.resumed.repeat(thread)
         while self.resumed.calls:
             yield self.resumed.calls.popleft()
 

@@ -99,7 +99,7 @@ class Remembering(Application):
         self.out: dict[int, None] = {}
         """Threads with a result that have not called since."""
         self.replaying = False
-        self._backlog: list[tuple[Run, BirthLog, int]] = []
+        self._backlog: list[Callable[[], None]] = []
         self._past_length = 0
         self._unrun: list[Run] = []
         self.past_over: Callable[[], None] = lambda: None
@@ -118,23 +118,31 @@ class Remembering(Application):
 
     # What the core gives, and what the program calls.
 
-    def start(self, number: int, key: str) -> None:
-        self.schedule((True, number, literal_eval(key)))
-
     def schedule(self, run: Run) -> None:
         is_new, number, value = run
         self.out[number] = None
-        place = 0
         if is_new:
             self.log.started(number, repr(value))
         elif self.replaying:
-            place = self.log.completed_unseen(number, value)
+            log, place = self.log, self.log.completed_unseen(number, value)
+            self._backlog.append(lambda: self._hand_over_late(run, log, place))
+            return
         else:
             self.log.completed(number, self.threads[number].kind, value)
+        self.when_past_is_over(lambda: self._hand_over(run))
+
+    def when_past_is_over(self, action: Callable[[], None]) -> None:
         if self.replaying:
-            self._backlog.append((run, self.log, place))
+            self._backlog.append(action)
         else:
-            self._hand_over(run)
+            action()
+
+    def _hand_over_late(self, run: Run, log: BirthLog, place: int) -> None:
+        """It was given while the program was in its past, maybe before the log of that past had come."""
+        if log is not self.log:
+            place += self._past_length
+        self.log.name(place, self.threads[run[1]].kind)
+        self._hand_over(run)
 
     def _hand_over(self, run: Run) -> None:
         is_new, number, value = run
@@ -225,11 +233,8 @@ class Remembering(Application):
         backlog, self._backlog = self._backlog, []
         for run in unrun:
             self._hand_over(run)
-        for run, logged_in, place in backlog:
-            if not run[0]:
-                shift = 0 if logged_in is self.log else self._past_length
-                self.log.name(place + shift, self.threads[run[1]].kind)
-            self._hand_over(run)
+        for action in backlog:
+            action()
 
 
 def run_of(event: Event) -> Run:
