@@ -19,34 +19,18 @@ from typing import NamedTuple, Protocol
 from llft.instant import MS, SECOND
 from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Base
+from llft.past.pace import USUAL, Pace
 from llft.past.source import Captured, NotCapturedError, Source
 from llft.past.witness import Witness
 
 FAILURES_MAX = 5
-WITNESSED_CALLS_MIN = 64
-WITNESS_NS = 2 * SECOND
-"""A state of a busy program is verified over so much of its life, of an idle one over so many calls."""
-VERIFICATION_NS = 120 * SECOND
-RESTS, REST_MAX_NS = 4, 10 * SECOND
-"""A keeper rests at least so many times as long as its last verification took, up to a bound: a large state,
-which takes long to write and to verify, is captured more rarely than the log alone would have it."""
-LEASE_NS = 30 * SECOND
-"""So long a state, and the log since, is kept for a joiner that was told of it, or was given a piece of it,
-last. It becomes the program by then, or asks for another piece."""
+RESTS = 4
+"""A keeper rests at least so many times as long as its last verification took: a large state, which takes
+long to write and to verify, is captured more rarely than the log alone would have it."""
 LENT_GROWTH = 4
 """While somebody joins, the log may grow by so many times as much before the next checkpoint."""
 IMPATIENT_NS = 60 * SECOND
 """After so long without a point at which a due checkpoint can be taken, people are told why."""
-
-
-class Pace(NamedTuple):
-    """How long a keeper takes over what. The defaults are for real programs."""
-
-    witnessed_calls_min: int = WITNESSED_CALLS_MIN
-    witness_ns: int = WITNESS_NS
-    verification_ns: int = VERIFICATION_NS
-    rest_max_ns: int = REST_MAX_NS
-    lease_ns: int = LEASE_NS
 
 
 class Phase(Enum):
@@ -107,7 +91,7 @@ class Keeper:
         discard: Callable[[str], None],
         *,
         log_bytes: int,
-        pace: Pace | None = None,
+        pace: Pace = USUAL,
     ) -> None:
         """A checkpoint is due when the log has grown by `log_bytes` since the last one. `discard` is told the
         paths of states that nobody needs any more."""
@@ -117,7 +101,7 @@ class Keeper:
         self._begin_scratch = begin_scratch
         self._say = say
         self._log_bytes = log_bytes
-        self._pace = pace or Pace()
+        self._pace = pace
         self.phase = Phase.RESTING
         self.base: Base | None = None
         self._states: dict[int, Kept] = {}
@@ -129,7 +113,7 @@ class Keeper:
         self._witness = Witness()
         self._scratch: Scratch | None = None
         self._since_ns = 0
-        self._due_ns = self._rest_until_ns = 0
+        self._due_ns = self._rest_until_ns = self._birth_lent_until_ns = 0
         self._told = ""
 
     def tend(self, now_ns: int) -> None:
@@ -147,6 +131,15 @@ class Keeper:
         """This program was itself restored from a verified state."""
         self.base = base
         self._states = {base.position: Kept(base, path)}
+
+    def tell(self, now_ns: int) -> Base | None:
+        """The base, for somebody who is to join with it. While there is none that one goes through the log
+        from birth, which is lent in its place."""
+        if self.base is None:
+            self._birth_lent_until_ns = now_ns + self._pace.lease_ns
+        else:
+            self.lend(self.base.position, now_ns)
+        return self.base
 
     def lend(self, position: int, now_ns: int) -> str:
         """The file of the state that was captured there; "" if it is not kept. Somebody joins with it, and
@@ -240,7 +233,7 @@ class Keeper:
             ),
         )
         self._states[captured.position] = Kept(self.base, captured.path)
-        if former is not None:
+        if former is not None and now_ns >= self._birth_lent_until_ns:
             self._drop(former.position, now_ns)
         self.verified_count += 1
         self._failures = 0

@@ -71,9 +71,10 @@ def come_back(cluster: Cluster, rng: random.Random) -> None:
         delay_ns = 0
         for _ in range(group.spec.replicas - 1):
             delay_ns += rng.randint(500 * US, 4 * MS)
-            cluster.world.at(cluster.world.now_ns + delay_ns, _join, (cluster, group))
+            cluster.world.at(cluster.world.now_ns + delay_ns, _join, (cluster, group, cluster.generation))
 
 
-def _join(argument: tuple[Cluster, Group]) -> None:
-    cluster, group = argument
-    cluster.restart(group)
+def _join(argument: tuple[Cluster, Group, int]) -> None:
+    cluster, group, generation = argument
+    if generation == cluster.generation:  # else the power has gone again
+        cluster.restart(group)

@@ -101,4 +101,10 @@ REGRESSIONS: list[Regression] = [
         {},
         "crash: who joined a restarted group began threads that were to make their calls once more",
     ),
+    Regression(
+        "restart",
+        26,
+        {},
+        "past: who joined from birth lost its log to the first two checkpoints",
+    ),
 ]

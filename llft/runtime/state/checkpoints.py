@@ -92,10 +92,7 @@ class Checkpoints:
 
     def base(self) -> Base | None:
         """For a joiner, which will come for it."""
-        base = self.keeper.base if self.keeper is not None else None
-        if self.keeper is not None and base is not None:
-            self.keeper.lend(base.position, originals.monotonic_ns())
-        return base
+        return self.keeper.tell(originals.monotonic_ns()) if self.keeper is not None else None
 
     def provide_state(self, start: int, end: int, position: int) -> bytes | None:
         """A piece of a state, for a joiner."""

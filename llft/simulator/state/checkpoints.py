@@ -12,7 +12,8 @@ from collections.abc import Callable
 from llft.identifiers import BirthId
 from llft.instant import MS
 from llft.past.checkpoint import Base, Checkpoint, pack
-from llft.past.keeper import Keeper, Pace
+from llft.past.keeper import Keeper
+from llft.past.pace import Pace
 from llft.past.source import Captured
 from llft.simulator.interfaces import Program
 from llft.simulator.state.images import Images, Trial
@@ -96,9 +97,7 @@ class Checkpoints:
 
     def taken(self, birth_id: BirthId) -> bytes:
         """Where the program is now, in the words of its log (the State message's part)."""
-        log, base = self._application.log, self.keeper.base
-        if base is not None:
-            self.keeper.lend(base.position, self._world.now_ns)
+        log, base = self._application.log, self.keeper.tell(self._world.now_ns)
         out = list(self._application.out)
         checkpoint = Checkpoint(birth_id, log.length, log.digest, out, [], {}, base)
         return pack(checkpoint, log, carried_bytes=self._carried_bytes)

@@ -167,8 +167,7 @@ class Remembering(Application):
 
     def end(self) -> None:
         super().end()
-        self._backlog.clear()
-        self._unrun.clear()
+        self.replaying = False
 
     def image(self) -> bytes:
         """The program's state, at a quiescent point."""
