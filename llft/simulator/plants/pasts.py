@@ -9,7 +9,7 @@ from llft.core.replica import Replica
 from llft.core.semi_passive import SemiPassive
 from llft.past import history, resumed
 from llft.past.birth_log import BirthLog
-from llft.past.checkpoint import Checkpoint
+from llft.past.checkpoint import Base, Checkpoint
 from llft.past.history import Past
 from llft.past.keeper import Keeper
 from llft.simulator import power
@@ -75,6 +75,13 @@ def _no_lease(original: Any) -> Any:
     return lend
 
 
+def _only_states(original: Any) -> Any:
+    def tell(self: Keeper, now_ns: int) -> Base | None:
+        return original(self, now_ns) if self.base is not None else None
+
+    return tell
+
+
 def _nobody_was_out(original: Any) -> Any:
     def pack(checkpoint: Checkpoint, log: BirthLog, *, carried_bytes: int) -> bytes:
         packed: bytes = original(checkpoint._replace(out=[]), log, carried_bytes=carried_bytes)
@@ -105,13 +112,6 @@ def _gives_in_the_midst_of_the_past(original: Any) -> Any:
 def _the_shortest(original: Any) -> Any:
     def furthest(found: Iterable[Past]) -> Past | None:
         return min(found, key=lambda past: past.end, default=None)
-
-    return furthest
-
-
-def _whatever_view(original: Any) -> Any:
-    def furthest(found: Iterable[Past]) -> Past | None:
-        return max(found, key=lambda past: (past.heading.generation, past.end), default=None)
 
     return furthest
 
@@ -171,6 +171,7 @@ PLANTS = (
         "a promoted semi-passive backup performs the first operation after its newest state twice",
         (Patch(SemiPassive, "execute_log", _performs_one_again),),
         profile="join-storm",
+        seed=1,
     ),
     Plant(
         "drop-before-verification",
@@ -195,12 +196,21 @@ PLANTS = (
         "a member does not keep the state that a joiner is just fetching",
         (Patch(Keeper, "lend", _no_lease),),
         profile="join-storm",
+        seed=18,
+    ),
+    Plant(
+        "forget-lease-of-the-log",
+        "a member that has no state yet does not keep the log from birth for whoever joins with that",
+        (Patch(Keeper, "tell", _only_states),),
+        profile="restart",
+        seed=26,
     ),
     Plant(
         "forget-who-was-out",
         "a checkpoint does not say which thread had a result and had not called yet",
         (Patch(checkpoints, "pack", _nobody_was_out),),
         profile="join-storm",
+        seed=1,
     ),
     Plant(
         "late-results-not-named",
@@ -225,30 +235,28 @@ PLANTS = (
         "a group goes on from the shortest history that it finds",
         (Patch(power, "furthest", _the_shortest),),
         profile="restart",
-    ),
-    Plant(
-        "history-of-a-dead-primary",
-        "histories are compared by their length, also that of a primary which the group went on without",
-        (Patch(power, "furthest", _whatever_view),),
-        profile="restart",
+        seed=3,
     ),
     Plant(
         "history-of-an-earlier-group",
         "a group that was restarted before goes on from a history of an earlier time",
         (Patch(power, "furthest", _whatever_generation),),
         profile="restart",
+        seed=12,
     ),
     Plant(
         "history-of-an-adopted-view",
         "a history names the view that its replica has adopted, and not the one it performs in",
         (Patch(keeping, "view_number", _adopted_view),),
         profile="restart",
+        seed=14,
     ),
     Plant(
         "accept-torn-history",
         "the torn end of a history counts as a part of it",
         (Patch(history, "_sound", _all_of_it),),
         profile="restart",
+        seed=1,
     ),
     Plant(
         "write-behind",
@@ -261,6 +269,7 @@ PLANTS = (
         "a restarted group takes all mutexes for free",
         (Patch(resumed, "resumption", _without(held={})),),
         profile="restart",
+        seed=15,
     ),
     Plant(
         "forget-clock-at-restart",
@@ -273,5 +282,6 @@ PLANTS = (
         "a restarted group counts its descriptors and connections from one",
         (Patch(resumed, "resumption", _without(next_number=1)),),
         profile="restart",
+        seed=15,
     ),
 )
