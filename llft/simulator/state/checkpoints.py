@@ -41,12 +41,14 @@ class Checkpoints:
         rng: random.Random,
         make_program: Callable[[], Program],
         object_to: Callable[[str], None],
+        say: Callable[[str], None],
     ) -> None:
         self._world = world
         self._application = application
         self._rng = rng
         self._make_program = make_program
         self._object_to = object_to
+        self._say = say
         self._log_bytes = rng.randint(*LOG_BYTES)
         self._carried_bytes = rng.randint(*CARRIED_LOG_BYTES)
         self.images = Images(application, rng)
@@ -57,7 +59,7 @@ class Checkpoints:
             self._application,
             self.images,
             self._begin_trial,
-            lambda text: None,
+            self._say,
             self.images.discard,
             log_bytes=self._log_bytes,
             pace=PACE,

@@ -40,7 +40,7 @@ class Keeping:
         self.application = application
         self.resumed = Resumed(application, process.step)
         self.checkpoints = Checkpoints(
-            self._world, application, self._rng, process.group.new_program, self._object_to
+            self._world, application, self._rng, process.group.new_program, self._object_to, self._say
         )
         self._world.at(self._world.now_ns + TEND_NS, self._tend)
 
@@ -59,6 +59,10 @@ class Keeping:
 
     def _object_to(self, text: str) -> None:
         self._process.cluster.past_objections.append(f"{self._process.name} {text}.")
+
+    def _say(self, text: str) -> None:
+        if self._world.trace.tracing:
+            self._world.trace.say(self._world.now_ns, self._process.label(), f"%% {text}")
 
     def _tend(self, _: None) -> None:
         if not self._process.alive:
@@ -109,6 +113,7 @@ class Keeping:
 
     def restore(self, state: bytes) -> None:
         wanted = unpack(state)
+        self._say(f"joins with the log from {wanted.log_start} to {wanted.length} of {wanted.taken_by}")
         self.application.begin_restoring()
 
         def done(log: bytes, image: bytes) -> None:
@@ -187,6 +192,9 @@ class Keeping:
             started = self.resumed.started(memory.readings, self._process.clock.read, held=memory.held)
             self._process.step(started)
 
+        self._say(
+            f"goes on from {past.directory}: log from {past.heading.start} to {past.end}, rank {past.rank}"
+        )
         readings = {clock_id: last for clock_id, _, last in past.heading.clock}
         self.application.begin_restoring()
         self.application.past_over = begin_again
