@@ -113,8 +113,10 @@ class Inbox:
             self._superseded(header.source_view, data)
             return
         if header.message_type == MessageType.KEEP_ALIVE:
-            self.replica.intra.on_keep_alive(message)
+            self.replica.intra.on_order(message)
             return
+        if message.order_bytes and header.message_type == MessageType.HEARTBEAT:
+            self.replica.intra.on_order(message)
         handler = self._local.get(header.message_type)
         payload = self._whole_payload(message)
         if handler is None or payload is None:
