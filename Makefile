@@ -25,7 +25,7 @@ setup: $(STAMP) $(NATIVE) redis
 $(STAMP): pyproject.toml
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or newer is needed; set PYTHON=/path/to/it'; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,pipeline]'
 	@touch $@
 
 # The native parts, if there is a C compiler; without one it says what is lost, and all else works.
@@ -48,8 +48,10 @@ lint: setup
 	$(BIN)/mypy --strict -p llft
 
 # Live tests have the machine to themselves: replicas that wait for a processor are replicas that are suspected.
+# Tests of the pipeline share one Spark session, so they run in one process.
 test: setup lint
-	$(BIN)/python -m pytest -q -n $(JOBS) --ignore=tests/live
+	$(BIN)/python -m pytest -q -n $(JOBS) --ignore=tests/live --ignore=tests/pipeline
+	$(BIN)/python -m pytest -q tests/pipeline
 	$(BIN)/python -m pytest -q tests/live
 
 bench: setup

@@ -30,3 +30,10 @@ def positive_float(text: str) -> float:
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return number
+
+
+def add_spark(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--master", metavar="URL", help="a Spark cluster, spark://HOST:PORT (default: this machine)"
+    )
+    parser.add_argument("--memory", default="2g", metavar="SIZE", help="of Spark's driver (default: 2g)")

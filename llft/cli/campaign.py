@@ -1,192 +1,194 @@
-"""Runs many seeds on many processes, and sums up what they found.
+"""`llft campaign`: simulation campaigns on Spark, judged by the simulator's checkers and by the audit.
 
-Laws:
-
-1. No seed is lost: one that raises is a violation "crash" with its traceback's end; one that takes
-   its whole process down (a fatal signal, out of memory) is found by running the seeds that were
-   under way again, each in a process of its own.
-2. The outcome does not depend on the number of processes: results are taken in the order of the seeds.
-3. Memory is bounded: so many chunks are under way, so many findings are kept; the rest is counted.
-4. Nobody survives us: an interrupt ends all workers, and a worker whose parent is gone ends itself.
+Exit status: 0 if every property held in every seed and both judges agree, 1 if not, 2 for bad usage. A
+campaign that was interrupted goes on where it stopped if it is started again. With `--json` the last line of
+standard output is one object: `seeds`, `violations`, `disagreements`, `seconds`, and more.
 """
 
 from __future__ import annotations
 
-import hashlib
-import multiprocessing
-import os
-import signal
-import threading
-import traceback
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
-from multiprocessing.connection import wait
-from typing import TYPE_CHECKING
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from llft.cli.arguments import add_json, add_spark, positive
+from llft.cli.progress import ProgressBar
+from llft.cli.simulate import seed_range
+from llft.errors import MisuseError
 
 if TYPE_CHECKING:
-    from llft.simulator.options import SimulationOptions
-    from llft.simulator.runner import SeedResult
+    from llft.pipeline.campaign.job import Timing
+    from llft.pipeline.campaign.outcome import Cell
+    from llft.pipeline.campaign.summary import Summary
 
-    RunSeed = Callable[[int, SimulationOptions], SeedResult]
+BATCH_SIZE = 16
+"""Seeds of one task: some seconds of work, and a hundred thousand rows of journal."""
+SHOWN = 10
+RETRIES = 8
+"""Of a task. A local master has none unless it is told."""
 
-FINDINGS_LIMIT = 200
-TRACEBACK_LINES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A violation, and the seed that shows it."""
-
-    seed: int
-    property: str
-    explanation: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one seed comes to: a SeedResult without its weight, or a crash."""
-
-    seed: int
-    operations: int = 0
-    primary_failures: int = 0
-    findings: tuple[Finding, ...] = ()
-    losses: dict[str, int] = field(default_factory=dict)
-    trace_hash: str = ""
-    trace: tuple[str, ...] = ()
-    simulated_ns: int = 0
+EXAMPLES = """\
+examples:
+  llft campaign --seeds 0:20000                                    every in-model fault
+  llft campaign --seeds 0:2000 --profiles crash,loss --replicas 2,3
+  llft campaign --seeds 0:500 --profiles lost-client,lost-client-level1      what output commit is for
+  llft campaign --seeds 0:100000 --master spark://host:7077 --output /shared/campaign
+"""
 
 
-@dataclass(slots=True)
-class Summary:
-    """The sum over all seeds so far."""
-
-    seeds: int = 0
-    operations: int = 0
-    primary_failures: int = 0
-    violations: int = 0
-    simulated_ns: int = 0
-    losses: dict[str, int] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-    _hash: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
-
-    def add(self, outcome: Outcome) -> None:
-        self.seeds += 1
-        self.operations += outcome.operations
-        self.primary_failures += outcome.primary_failures
-        self.violations += len(outcome.findings)
-        self.simulated_ns += outcome.simulated_ns
-        for category, count in outcome.losses.items():
-            self.losses[category] = self.losses.get(category, 0) + count
-        self.findings.extend(outcome.findings[: FINDINGS_LIMIT - len(self.findings)])
-        self._hash.update(f"{outcome.seed}:{outcome.trace_hash};".encode())
-
-    @property
-    def trace_hash(self) -> str:
-        """Over all seeds in their order."""
-        return self._hash.hexdigest()
-
-    @property
-    def resets(self) -> int:
-        """Connections that were reset, whatever the category of the loss."""
-        return sum(count for category, count in self.losses.items() if "reset" in category)
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "campaign",
+        help="thousands of simulated runs on Spark, judged by checkers and audit",
+        description="Run seeds of the deterministic simulator on Spark executors, keep their journals as "
+        "Parquet, "
+        "have the audit judge them, and sum up. Start it again to go on where it stopped.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seeds", type=seed_range, default=range(100), metavar="A:B", help="default: 0:100")
+    parser.add_argument(
+        "--profiles", default="default", metavar="NAMES", help='by commas (default: "default")'
+    )
+    parser.add_argument("--replicas", metavar="NUMBERS", help="by commas (default: drawn from the seed)")
+    parser.add_argument("--plant", metavar="NAME", help="plant this bug (llft simulate --plant list)")
+    parser.add_argument(
+        "--output", type=Path, default=Path("llft-campaign"), metavar="DIR", help="default: llft-campaign"
+    )
+    parser.add_argument("--batch", type=positive, default=BATCH_SIZE, metavar="N", help="seeds of one task")
+    parser.add_argument(
+        "--keep-journals", action="store_true", help="also of batches in which nothing was found"
+    )
+    add_spark(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
 
 
-def run_one(run_seed: RunSeed, seed: int, options: SimulationOptions) -> Outcome:
-    """One seed, here and now. Whatever it raises is its outcome."""
-    try:
-        result = run_seed(seed, options)
-    except Exception:  # noqa: BLE001 - a seed that crashes is what we look for
-        lines = traceback.format_exc().strip().splitlines()[-TRACEBACK_LINES:]
-        return _crash(seed, "\n".join(lines))
-    return Outcome(
-        seed=result.seed,
-        operations=result.operations,
-        primary_failures=result.primary_failures,
-        findings=tuple(Finding(seed, found.property, found.explanation) for found in result.violations),
-        losses=dict(result.losses),
-        trace_hash=result.trace_hash,
-        trace=tuple(result.trace) if options.trace else (),
-        simulated_ns=result.simulated_ns,
+def run(arguments: argparse.Namespace) -> int:
+    """Perform the verb; returns the exit status."""
+    cells = _cells(arguments)
+    from llft.pipeline.session import spark_session
+
+    started_s = time.monotonic()
+    master = arguments.master or f"local[*,{RETRIES}]"
+    with spark_session(master=master, memory=arguments.memory) as spark:
+        from llft.cli.seed_work import replay_command, run_seed
+        from llft.pipeline.campaign.job import run_campaign
+        from llft.pipeline.campaign.page import write_page
+        from llft.pipeline.campaign.plan import Campaign, Directory
+        from llft.pipeline.campaign.summary import summarise
+
+        seeds: range = arguments.seeds
+        campaign = Campaign(cells, seeds.start, seeds.stop, arguments.batch)
+        directory = Directory(arguments.output.resolve())
+        bar = _Bar(campaign.seed_count)
+        timing = run_campaign(
+            spark, run_seed, campaign, directory, tell=bar.tell, keep_journals=arguments.keep_journals
+        )
+        bar.clear()
+        summary = summarise(spark, campaign, directory, replay_command)
+    page = write_page(summary, directory.path)
+    seconds = round(time.monotonic() - started_s, 3)
+    text = sys.stderr if arguments.json else sys.stdout
+    _print(summary, timing, seconds, text)
+    print(f"see {page}", file=text)
+    if arguments.json:
+        print(json.dumps(as_object(summary, timing, seconds)), flush=True)
+    return 1 if summary.violation_count or summary.disagreement_count else 0
+
+
+def _cells(arguments: argparse.Namespace) -> tuple[Cell, ...]:
+    """Profiles by replicas. Every name is checked before anything is started for it."""
+    from llft.pipeline.campaign.outcome import Cell
+    from llft.simulator.plants import PLANTS
+    from llft.simulator.profiles import PROFILES
+
+    profiles = [name.strip() for name in arguments.profiles.split(",")]
+    for name in profiles:
+        if name not in PROFILES:
+            raise MisuseError("unknown-profile", "see llft simulate --profile list", name=name)
+    if arguments.plant is not None and arguments.plant not in PLANTS:
+        raise MisuseError("unknown-plant", "see llft simulate --plant list", name=arguments.plant)
+    numbers: list[int | None] = [None]
+    if arguments.replicas is not None:
+        numbers = [_replicas(text) for text in arguments.replicas.split(",")]
+    return tuple(Cell(profile, number, arguments.plant) for profile in profiles for number in numbers)
+
+
+def _replicas(text: str) -> int:
+    if not text.strip().isdecimal() or not 1 <= int(text) <= 5:
+        raise MisuseError("bad-number-of-replicas", "1 to 5, by commas", found=text)
+    return int(text)
+
+
+class _Bar:
+    """A progress bar that is told how many are done, and not that one more is."""
+
+    def __init__(self, total: int) -> None:
+        self._bar = ProgressBar(total)
+        self._done = 0
+
+    def tell(self, done: int) -> None:
+        while self._done < done:
+            self._done += 1
+            self._bar.advance("simulating")
+
+    def clear(self) -> None:
+        self._bar.clear()
+
+
+def _print(summary: Summary, timing: Timing, seconds: float, text: TextIO) -> None:
+    for violation in summary.violations[:SHOWN]:
+        where = f"{violation.cell.profile}, seed {violation.seed}"
+        print(f"violation: {where}: {violation.property} (found by the {violation.found_by})", file=text)
+        print(f"  {violation.explanation}\n  replay: {violation.replay}", file=text)
+    for one in summary.disagreements[:SHOWN]:
+        print(f"disagreement: {one.cell.profile}, seed {one.seed}: {one.explanation}", file=text)
+    for kind in summary.kinds:
+        times = ", ".join(f"{ms:.1f}" for ms in kind.failover_ms) or "none"
+        print(
+            f"{kind.profile}, {kind.replicas} replicas, output commit {kind.output_commit}: {kind.seeds} "
+            "seeds, "
+            f"fail-over p50, p90, p99, max {times} ms; {kind.lost} of {kind.acknowledged} acknowledged "
+            "operations "
+            f"lost (probability below {kind.loss_bound:.2g})",
+            file=text,
+        )
+    print(
+        f"{summary.seeds} seeds, {summary.operations} operations, {summary.primary_failures} primary "
+        "failures: "
+        f"{summary.violation_count} violations, {summary.disagreement_count} disagreements; {seconds:.1f} "
+        "s, of which "
+        f"{timing.simulating_s:.1f} simulating and {timing.judging_s:.1f} judging",
+        file=text,
     )
 
 
-def run_many(
-    run_seed: RunSeed, seeds: range, options: SimulationOptions, *, jobs: int
-) -> Generator[Outcome, None, None]:
-    """All seeds in their order. With one job, or one seed, in this very process."""
-    if jobs == 1 or len(seeds) == 1:
-        for seed in seeds:
-            yield run_one(run_seed, seed, options)
-        return
-    chunk_size = max(1, min(16, len(seeds) // (jobs * 4)))
-    chunks = deque(seeds[start : start + chunk_size] for start in range(0, len(seeds), chunk_size))
-    try:
-        while chunks:
-            yield from _run_until_broken(run_seed, chunks, options, jobs=jobs)
-    finally:
-        # The executor's shutdown waits for what is under way; after an interrupt nobody wants it.
-        for child in multiprocessing.active_children():
-            child.terminate()
-
-
-def _run_until_broken(
-    run_seed: RunSeed, chunks: deque[range], options: SimulationOptions, *, jobs: int
-) -> Iterator[Outcome]:
-    """Works through the chunks, and takes them off. If a worker dies the pool is lost with it: then
-    the oldest chunk is run seed by seed, and we return with the rest for a new pool."""
-    executor = _pool(jobs)
-    under_way: deque[Future[list[Outcome]]] = deque()
-    try:
-        while chunks:
-            while len(under_way) < min(jobs * 3, len(chunks)):
-                chunk = chunks[len(under_way)]
-                under_way.append(executor.submit(_run_chunk, run_seed, chunk, options))
-            outcomes = under_way[0].result()
-            under_way.popleft()
-            chunks.popleft()
-            yield from outcomes
-    except BrokenProcessPool:
-        for seed in chunks.popleft():
-            yield _run_alone(run_seed, seed, options)
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _run_chunk(run_seed: RunSeed, chunk: range, options: SimulationOptions) -> list[Outcome]:
-    return [run_one(run_seed, seed, options) for seed in chunk]
-
-
-def _run_alone(run_seed: RunSeed, seed: int, options: SimulationOptions) -> Outcome:
-    with _pool(1) as executor:
-        try:
-            return executor.submit(run_one, run_seed, seed, options).result()
-        except BrokenProcessPool:
-            return _crash(seed, "the process that ran this seed died: a fatal signal, or out of memory")
-
-
-def _crash(seed: int, explanation: str) -> Outcome:
-    return Outcome(seed, findings=(Finding(seed, "crash", explanation),), trace_hash="crash")
-
-
-def _pool(jobs: int) -> ProcessPoolExecutor:
-    # fork, where it exists: workers start at once, and this process has no threads of its own.
-    method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(method)
-    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
-
-
-def _begin_worker() -> None:
-    """The parent decides when we end: by an interrupt of its own, or by its death."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+def as_object(summary: Summary, timing: Timing, seconds: float) -> dict[str, Any]:
+    return {
+        "seeds": summary.seeds,
+        "violations": summary.violation_count,
+        "disagreements": summary.disagreement_count,
+        "seconds": seconds,
+        "operations": summary.operations,
+        "primary_failures": summary.primary_failures,
+        "simulating_s": round(timing.simulating_s, 3),
+        "judging_s": round(timing.judging_s, 3),
+        "simulated_now": timing.simulated_seeds,
+        "cpu_s": round(summary.cpu_s, 3),
+        "trace": summary.trace,
+        "losses": [
+            {
+                "profile": kind.profile,
+                "replicas": kind.replicas,
+                "output_commit": kind.output_commit,
+                "acknowledged": kind.acknowledged,
+                "lost": kind.lost,
+                "failover_ms": list(kind.failover_ms),
+            }
+            for kind in summary.kinds
+        ],
+    }

@@ -48,4 +48,4 @@ def run(arguments: argparse.Namespace) -> int:
     from llft.cli.trial import TrialOptions
 
     options = TrialOptions(kills=arguments.kills, replicas=arguments.replicas, clients=arguments.clients)
-    return perform(options, as_json=arguments.json)
+    return perform(options, as_json=arguments.json, audited=True)

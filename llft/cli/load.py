@@ -27,6 +27,7 @@ from bisect import bisect_right
 from typing import Any
 
 from llft.cli.load_client import AROUND_NS, CONNECT_PATIENCE_S, Client, Verdict, connect
+from llft.cli.load_history import LoadHistory
 from llft.cli.percentiles import percentiles
 
 LAST_REPLY_PATIENCE_S = 10.0
@@ -47,11 +48,12 @@ def _ask_total(port: int) -> int:
 class Load:
     """The loop."""
 
-    def __init__(self, port: int, clients: int, pace_s: float) -> None:
+    def __init__(self, port: int, clients: int, pace_s: float, history: LoadHistory | None = None) -> None:
         self.verdict = Verdict()
+        self._history = history
         self._port = port
         self._pace_s = pace_s
-        self._clients = [Client(number, port, self.verdict) for number in range(1, clients + 1)]
+        self._clients = [Client(number, port, self.verdict, history) for number in range(1, clients + 1)]
         self._due = [(time.monotonic() + random.uniform(0.0, pace_s), index) for index in range(clients)]
         heapq.heapify(self._due)
         self._orders = b""
@@ -145,6 +147,10 @@ class Load:
             for client in waiting:
                 if client.connection in ready:
                     client.receive()
+        for client in self._clients:
+            client.note_unanswered()
+        if self._history is not None:
+            self._history.close()
         unanswered = sum(client.waiting for client in self._clients)
         self.verdict.lost += unanswered
         if unanswered:
@@ -171,8 +177,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--pace-ms", type=float, default=1.0)
+    parser.add_argument("--history", help="the journal to write the clients' calls to")
+    parser.add_argument("--group-id", type=int, default=0, help="of the group that is called")
     arguments = parser.parse_args()
-    Load(arguments.port, arguments.clients, arguments.pace_ms / 1000).run()
+    history = LoadHistory(arguments.history, arguments.group_id) if arguments.history else None
+    Load(arguments.port, arguments.clients, arguments.pace_ms / 1000, history).run()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from typing import Any
 
 from llft.cli.demo_server import NO_HISTORY, next_digest
+from llft.cli.load_history import LoadHistory
 
 AROUND_NS = 100_000_000
 """A request that was sent so long after a kill belongs to it; later pauses have other causes (a rejoin)."""
@@ -34,9 +35,10 @@ class Verdict:
 class Client:
     """One connection and one account."""
 
-    def __init__(self, number: int, port: int, verdict: Verdict) -> None:
+    def __init__(self, number: int, port: int, verdict: Verdict, history: LoadHistory | None = None) -> None:
         self.name = f"client{number}"
         self.verdict = verdict
+        self._history = history
         self.connection = connect(port)
         self.open = True
         self.number = 0
@@ -92,7 +94,18 @@ class Client:
             self.verdict.replies += 1
             self.sent_ns.append(self._last_sent_ns)
             self.replied_ns.append(time.monotonic_ns())
+            self._note(int(words[2]), int(words[3]))
             self._check(int(words[2]), int(words[3]), words[4], int(words[5]), words[6])
+
+    def _note(self, count: int, balance: int) -> None:
+        if self._history is not None:
+            times_ns = (self._last_sent_ns, self.replied_ns[-1])
+            self._history.answered(self.name, self._amount(), f"{count} {balance}", count, times_ns)
+
+    def note_unanswered(self) -> None:
+        """At the end: a request that has no reply may have been performed, or not."""
+        if self._history is not None and self.waiting:
+            self._history.unanswered(self.name, self._amount(), self._last_sent_ns)
 
     def _check(self, count: int, balance: int, digest: str, moment: int, lot: str) -> None:
         expected = self._count + 1

@@ -13,7 +13,23 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from llft.cli import bench, check, demo, journal, kill, membership, run, simulate, status, switch
+from llft.cli import (
+    audit,
+    bench,
+    campaign,
+    check,
+    demo,
+    figures,
+    journal,
+    kill,
+    membership,
+    run,
+    simulate,
+    status,
+    switch,
+    tune,
+    watch,
+)
 from llft.errors import DivergenceError, MisuseError, PeerError, UnsupportedOperationError
 from llft.version import version
 
@@ -28,7 +44,23 @@ examples:
   llft VERB --help                               all the options
 """
 
-VERBS = (run, status, kill, switch, membership, check, journal, demo, bench, simulate)
+VERBS = (
+    run,
+    status,
+    kill,
+    switch,
+    membership,
+    check,
+    journal,
+    demo,
+    bench,
+    simulate,
+    campaign,
+    figures,
+    tune,
+    audit,
+    watch,
+)
 
 
 class _Terminated(BaseException):

@@ -17,8 +17,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from llft.cli.campaign import Finding, Outcome, Summary, run_many
 from llft.cli.progress import ProgressBar
+from llft.cli.seeds import Finding, Outcome, Summary, run_many
 from llft.config import Replication, ThreadMode
 from llft.errors import MisuseError
 
@@ -51,7 +51,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--seeds", type=_seed_range, metavar="A:B", help="seeds A to B-1 (default 0:100)")
+    which.add_argument("--seeds", type=seed_range, metavar="A:B", help="seeds A to B-1 (default 0:100)")
     which.add_argument("--seed", type=_natural, metavar="N", help="this seed only")
     parser.add_argument("--trace", action="store_true", help="print every event (with --seed)")
     parser.add_argument(
@@ -266,7 +266,7 @@ def _positive(text: str) -> int:
     return number
 
 
-def _seed_range(text: str) -> range:
+def seed_range(text: str) -> range:
     first, colon, end = text.partition(":")
     if not (colon and first.isdecimal() and end.isdecimal() and int(first) < int(end)):
         raise argparse.ArgumentTypeError(f"{text!r} is not A:B with 0 <= A < B")

@@ -33,6 +33,7 @@ from llft.cli.kill import send_signal
 from llft.cli.stolen import stolen_ms
 from llft.cli.survey import Group, Member, all_joined, primary_of, require_primary, survey
 from llft.errors import LlftError, MisuseError, PeerError
+from llft.runtime.settings import group_id_of
 from llft.runtime.supervisor.run_directory import RunDirectory
 
 READY_PATIENCE_S = 30.0
@@ -147,6 +148,8 @@ class Trial:
     def _start_load(self) -> None:
         command = [sys.executable, "-m", "llft.cli.load", "--port", str(self._port)]
         command += ["--clients", str(self.options.clients), "--pace-ms", str(self.options.pace_ms)]
+        command += ["--history", str(self.directory.journal / "clients.llj")]
+        command += ["--group-id", str(group_id_of(self.directory.group))]
         self._load = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -1,16 +1,18 @@
 """The file format of a journal, shared by its writer and its reader (D-22).
 
-    file    magic "LLFTJRNL", schema version u32, then frames
+    file    magic "LLFTJRNL", schema version u32, segment number u32, then frames
     frame   payload length u32, CRC-32 of the payload u32, payload        (all little endian)
     payload JSON in ASCII: [type name, field, ...], tuples as lists
 
-JSON, because a journal outlives the program that wrote it and must be readable with nothing
-but this docstring; a length and a checksum, because a process that is killed leaves half a frame.
+JSON, because a journal outlives the program that wrote it and must be readable with nothing but this
+docstring; a length and a checksum, because a process that is killed leaves half a frame. The journal of a
+process is one or more files, its segments, numbered from 0. Version 1 had one, and no number in its header.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zlib
 from functools import lru_cache
@@ -20,7 +22,10 @@ from typing import Any
 from llft.journal.record import SCHEMA_VERSION, Record
 
 MAGIC = b"LLFTJRNL"
-HEADER = struct.Struct("<8sI")
+HEADER = struct.Struct("<8sIII")
+"""Magic, version, the segment's number, and the checksum of these three."""
+HEADER_V1 = struct.Struct("<8sI")
+_HEADER_START = struct.Struct("<8sII")
 FRAME = struct.Struct("<II")
 
 MAX_PAYLOAD_BYTES = 1 << 20
@@ -40,8 +45,21 @@ def _encode_json(value: Any) -> str:
     return "".join(_C_ENCODER(value, 0)) if _C_ENCODER is not None else _encode(value)
 
 
-def file_header() -> bytes:
-    return HEADER.pack(MAGIC, SCHEMA_VERSION)
+def file_header(segment: int = 0) -> bytes:
+    start = _HEADER_START.pack(MAGIC, SCHEMA_VERSION, segment)
+    return start + zlib.crc32(start).to_bytes(4, "little")
+
+
+def segment_of(header: bytes) -> int | None:
+    """The number of the segment that begins with this whole header; None: the header is damaged."""
+    _, _, segment, checksum = HEADER.unpack_from(header)
+    return segment if zlib.crc32(header[: _HEADER_START.size]) == checksum else None
+
+
+def segment_path(path: str, segment: int) -> str:
+    """Where a segment lies, if the first one lies at `path`."""
+    root, extension = os.path.splitext(path)
+    return f"{root}.{segment}{extension}" if segment else path
 
 
 def encode_record(record: Record) -> bytes:

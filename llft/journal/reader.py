@@ -25,7 +25,16 @@ from enum import Enum
 from typing import Any, BinaryIO
 
 from llft.errors import PeerError
-from llft.journal.frame import FRAME, HEADER, MAGIC, MAX_PAYLOAD_BYTES, PAYLOAD_START, file_header
+from llft.journal.frame import (
+    FRAME,
+    HEADER,
+    HEADER_V1,
+    MAGIC,
+    MAX_PAYLOAD_BYTES,
+    PAYLOAD_START,
+    file_header,
+    segment_of,
+)
 from llft.journal.record import RECORD_TYPES, SCHEMA_VERSION, Record
 
 Build = Callable[[Any], Any]
@@ -48,6 +57,8 @@ class JournalReader:
         """Bytes after the last whole frame, as of when iteration last stopped."""
         self.offset = 0
         """Where the next frame begins; 0 until the file's header was read."""
+        self.segment = 0
+        """Which part of the journal of its process the file is."""
         self._file: BinaryIO = open(self.path, "rb")  # noqa: SIM115 - closed by `close`
 
     def close(self) -> None:
@@ -75,17 +86,26 @@ class JournalReader:
     def _read_header(self) -> bool:
         self._file.seek(0)
         header = self._file.read(HEADER.size)
-        if len(header) < HEADER.size and file_header().startswith(header):
+        if len(header) < HEADER_V1.size and file_header().startswith(header):
             self.torn_bytes = len(header)
             return False
-        if not header.startswith(MAGIC):
+        if not header.startswith(MAGIC) or len(header) < HEADER_V1.size:
             raise PeerError("not-a-journal", "give a file that LLFT wrote", path=self.path)
-        version = HEADER.unpack(header)[1]
+        version = HEADER_V1.unpack_from(header)[1]
+        if version == 1:
+            self.offset = HEADER_V1.size
+            return True
         if version != SCHEMA_VERSION:
             remedy = "read it with the release of LLFT that wrote it"
             parameters = {"path": self.path, "found": version, "known": SCHEMA_VERSION}
             raise PeerError("journal-version-unknown", remedy, **parameters)
-        self.offset = HEADER.size
+        if len(header) < HEADER.size:
+            self.torn_bytes = len(header)
+            return False
+        segment = segment_of(header)
+        if segment is None:
+            raise PeerError("journal-header-damaged", "its records may be right; its place is not known")
+        self.offset, self.segment = HEADER.size, segment
         return True
 
     def _next_payload(self) -> bytes | None:
@@ -121,7 +141,7 @@ class JournalReader:
             value = json.loads(payload)
             if type(value) is not list or not value or type(value[0]) is not str:
                 raise ValueError("not a list that begins with a name")
-            return _build_record(value)
+            return build_record(value)
         except (ValueError, RecursionError) as error:
             remedy = "read it with the release of LLFT that wrote it"
             raise PeerError(
@@ -140,7 +160,7 @@ def _holds_frame(damaged: bytes) -> bool:
     return False
 
 
-def _build_record(value: list[Any]) -> Record:
+def build_record(value: list[Any]) -> Record:
     build = _BUILDERS.get(value[0])
     if build is None:
         raise ValueError(f"unknown record type {value[0]!r}")

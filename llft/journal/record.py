@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from llft.identifiers import BirthId, ConnectionId, Member, ViewId
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Stamp(NamedTuple):
@@ -170,6 +170,25 @@ class Latency(NamedTuple):
     duration_ns: int
 
 
+class Called(NamedTuple):
+    """A client's request, as the client saw it: written by load generators, not by replicas.
+
+    The stamp has the group that was called, and the client's own birth id. `target` is the object, after the
+    name of its sequential model: "account:client1". `call_order` is the request's place in the group's order
+    of operations on the object, as its reply tells; 0: not told. `return_ns` is 0 if no reply came: then the
+    request may have been performed, or not. Both times are of the client's clock.
+    """
+
+    stamp: Stamp
+    client: str
+    target: str
+    operation: str
+    result: str
+    call_ns: int
+    return_ns: int
+    call_order: int
+
+
 class Gap(NamedTuple):
     """The journal itself lost records here."""
 
@@ -194,6 +213,7 @@ Record = (
     | Collected
     | HeartbeatArrived
     | Latency
+    | Called
     | Gap
 )
 
@@ -214,5 +234,6 @@ RECORD_TYPES: tuple[type[Record], ...] = (
     Collected,
     HeartbeatArrived,
     Latency,
+    Called,
     Gap,
 )

@@ -9,10 +9,12 @@ Laws:
 3. A file system that refuses (full, read-only, gone) does not stop the replica: records wait in
    the buffer, and those that find no room are counted and dropped. The first record that
    finds room again is preceded by a Gap with the count and the stamp of the first one lost.
-4. What is in the file is a prefix of what was to be written: a short write is continued where it
-   ended, so only the end of the file can be torn.
-5. Disk is bounded by `limit_bytes`: a file that has half of it becomes `<name>.earlier.llj`, in the place of
-   the one before, and a new one begins. What is removed so is told by a Gap at the beginning of the new one.
+4. A file is bounded by `segment_limit`, and one buffer: then the next segment begins, a file of its own
+   that says in its header which one it is. If that cannot be created, the last one grows on.
+5. What is in the files is a prefix of what was to be written: a short write is continued where it
+   ended, so only the end of the last file can be torn.
+6. Disk is bounded by `limit_bytes`: the oldest segments are removed when a new one begins, which tells so by
+   a Gap at its beginning.
 
 Not thread-safe: the shell that steps the core owns its journal.
 """
@@ -20,6 +22,7 @@ Not thread-safe: the shell that steps the core owns its journal.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -27,10 +30,13 @@ from typing import Protocol
 
 from llft import originals
 from llft.errors import MisuseError
-from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES, encode_record, file_header
+from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES, encode_record, file_header, segment_path
 from llft.journal.record import Gap, Record, Stamp
 
 BUFFER_LIMIT = 256 * 1024
+SEGMENT_LIMIT = 64 * 1024 * 1024
+SEGMENTS_MIN = 4
+"""That a bounded journal has room for: all but one of them are always there."""
 MIN_BUFFER_LIMIT = 1024
 """Room for a Gap and an ordinary record."""
 
@@ -62,12 +68,13 @@ class _Direct:
 DIRECT: Sink = _Direct()
 
 
-class _Part:
+class _Segment:
     """What was written to one file."""
 
-    __slots__ = ("count", "first", "size")
+    __slots__ = ("count", "first", "number", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.count = self.size = 0
         self.first: Stamp | None = None
 
@@ -80,11 +87,12 @@ class JournalWriter:
         path: str | os.PathLike[str],
         *,
         buffer_limit: int = BUFFER_LIMIT,
+        segment_limit: int = SEGMENT_LIMIT,
         sink: Sink = DIRECT,
         place_fd: Callable[[int], int] = lambda fd: fd,
         limit_bytes: int = 0,
     ) -> None:
-        """`place_fd` may move the file's descriptor out of the way of others. A limit of 0 is none."""
+        """`place_fd` may move a file's descriptor out of the way of others. A `limit_bytes` of 0 is none."""
         if buffer_limit < MIN_BUFFER_LIMIT:
             raise MisuseError(
                 "buffer-limit-too-small", f"give at least {MIN_BUFFER_LIMIT}", found=buffer_limit
@@ -99,13 +107,19 @@ class JournalWriter:
         self._lost_count = 0
         self._lost_stamp: Stamp | None = None
         self._place_fd = place_fd
-        self._half_bytes = limit_bytes // 2
-        self._here, self._earlier = _Part(), _Part()
+        self._limit_bytes = limit_bytes
+        self._segment_limit = min(segment_limit, (limit_bytes // SEGMENTS_MIN) or segment_limit)
+        self._here = _Segment(0)
+        self._earlier: deque[_Segment] = deque()
         self._left_fd = -1
-        """Of the file before, until the way to it is empty."""
+        """Of the segment before, until the way to it is empty."""
         self._fd = place_fd(_create(self.path))
-        self._buffer += file_header()
+        self._take(file_header())
         self.flush()
+
+    @property
+    def segment(self) -> int:
+        return self._here.number
 
     def write(self, record: Record) -> None:
         """Append a record. It is in the file after the next `flush`, unless a Gap says otherwise."""
@@ -113,7 +127,9 @@ class JournalWriter:
         if len(frame) > FRAME.size + MAX_PAYLOAD_BYTES or not self._has_room(len(frame)):
             self._drop(record)
             return
-        self._buffer += frame
+        if self._here.size + len(frame) > self._segment_limit:
+            self._begin_segment()
+        self._take(frame)
         self._written_count += 1
         self._here.count += 1
         if self._here.first is None:
@@ -128,33 +144,46 @@ class JournalWriter:
                 # A spool takes all of a piece or none of it: no piece is more than it can ever have room for.
                 written_bytes = self._sink.write(self._fd, bytes(self._buffer[:BUFFER_LIMIT]))
                 del self._buffer[:written_bytes]
-                self._here.size += written_bytes
                 self._leave()
-            if self._half_bytes and self._here.size >= self._half_bytes:
-                self._begin_another()
         except OSError as error:
             self.last_error = error
             return False
         return True
 
-    def _begin_another(self) -> None:
-        """The new file is there before the old one gives up its name. If that is refused, the old one goes
-        on, and it is tried again as much later."""
-        fresh = f"{self.path}.new"
+    def _begin_segment(self) -> None:
+        """Nothing of the old segment may wait in the buffer: it would get into the new one. If the file
+        system refuses, the old one goes on, and it is tried again as much later."""
+        if not self.flush():
+            return
+        self._leave()
+        number = self._here.number + 1
         try:
-            with suppress(FileNotFoundError):
-                originals.unlink(fresh)
-            fd = self._place_fd(_create(fresh))
-            originals.rename(self.path, earlier_path(self.path))
-            originals.rename(fresh, self.path)
-        except OSError as error:
-            self.last_error, self._here.size = error, 0
+            fd = self._place_fd(_create(segment_path(self.path, number)))
+        except (OSError, MisuseError) as error:
+            self.last_error = error if isinstance(error, OSError) else OSError(str(error))
+            self._here.size = 0
             return
         self._left_fd, self._fd = self._fd, fd
-        removed, self._earlier, self._here = self._earlier, self._here, _Part()
-        self._buffer += file_header()
-        if removed.first is not None:
-            self._buffer += encode_record(Gap(removed.first, removed.count))
+        self._earlier.append(self._here)
+        self._here = _Segment(number)
+        self._take(file_header(number))
+        self._remove_oldest()
+
+    def _remove_oldest(self) -> None:
+        """So that what is there, and the new segment, keep within the limit."""
+        while self._earlier and self._bytes_kept() + self._segment_limit > self._limit_bytes > 0:
+            oldest = self._earlier.popleft()
+            with suppress(OSError):  # somebody else has done it
+                originals.unlink(segment_path(self.path, oldest.number))
+            if oldest.first is not None:
+                self._take(encode_record(Gap(oldest.first, oldest.count)))
+
+    def _bytes_kept(self) -> int:
+        return sum(segment.size for segment in self._earlier)
+
+    def _take(self, data: bytes) -> None:
+        self._buffer += data
+        self._here.size += len(data)
 
     def _leave(self) -> None:
         """A sink takes bytes for another file only when it has none of the last one's."""
@@ -232,13 +261,8 @@ class JournalWriter:
 
     def _append_gap(self) -> None:
         assert self._lost_stamp is not None
-        self._buffer += encode_record(Gap(self._lost_stamp, self._lost_count))
+        self._take(encode_record(Gap(self._lost_stamp, self._lost_count)))
         self._lost_stamp, self._lost_count = None, 0
-
-
-def earlier_path(path: str) -> str:
-    """Of what came before in the same journal."""
-    return f"{path.removesuffix('.llj')}.earlier.llj"
 
 
 def _create(path: str) -> int:

@@ -23,6 +23,7 @@ from llft.identifiers import BirthId, GroupId
 from llft.instant import SECOND
 from llft.journal.reader import JournalReader
 from llft.journal.record import (
+    Called,
     Gap,
     MembershipChanged,
     Record,
@@ -79,27 +80,25 @@ class Journal:
 
 
 def read_journals(paths: Iterable[Path]) -> list[Journal]:
-    """Raises PeerError for a damaged file. One without a record (killed at birth) tells nothing. A long
-    journal is in two files."""
-    found = []
+    """Raises PeerError for a damaged file. One without a record (killed at birth) tells nothing."""
+    segments: dict[tuple[GroupId, BirthId], list[tuple[int, Journal]]] = {}
     for path in paths:
         with JournalReader(path) as reader:
-            records = list(reader)
+            # What clients saw is no deed of a replica: the pipeline judges it.
+            records = [record for record in reader if not isinstance(record, Called)]
             if records:
-                found.append(Journal(path.stem, records, reader.torn_bytes))
-    return sorted(_on_one_clock(_whole_lives(found)), key=lambda journal: journal.first.time_ns)
+                one = Journal(path.stem, records, reader.torn_bytes)
+                process = one.first.group_id, one.first.birth_id
+                segments.setdefault(process, []).append((reader.segment, one))
+    found = [_joined(parts) for parts in segments.values()]
+    return sorted(_on_one_clock(found), key=lambda journal: journal.first.time_ns)
 
 
-def _whole_lives(parts: Sequence[Journal]) -> list[Journal]:
-    lives: dict[BirthId, list[Journal]] = {}
-    for part in parts:
-        lives.setdefault(part.first.birth_id, []).append(part)
-    whole = []
-    for life in lives.values():
-        life.sort(key=lambda part: part.last.time_ns)
-        records = [record for part in life for record in part.records] if life[1:] else life[0].records
-        whole.append(replace(life[-1], records=records))
-    return whole
+def _joined(segments: list[tuple[int, Journal]]) -> Journal:
+    """The segments of one process as one journal."""
+    ordered = [journal for _, journal in sorted(segments, key=lambda part: part[0])]
+    records = [record for journal in ordered for record in journal.records]
+    return Journal(ordered[0].name, records, ordered[-1].torn_bytes)
 
 
 def _on_one_clock(journals: Sequence[Journal]) -> list[Journal]:

@@ -8,7 +8,8 @@ settled in one view with its backups caught up. If not, that is the violation "p
 from __future__ import annotations
 
 import gc
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from llft.simulator.topology import CLIENT, MIDDLE
 from llft.simulator.world import World
 
 if TYPE_CHECKING:
+    from llft.simulator.checkers.survey import Survey
     from llft.simulator.checkers.violation import Violation
 
 __all__ = ["SeedResult", "Simulation", "SimulationOptions", "run_seed"]
@@ -157,27 +159,33 @@ def run_seed(
     core: CoreFactory = make_replica,
     program: ProgramFactory = make_program,
 ) -> SeedResult:
-    """Everything about one seed. The collector of cycles is off meanwhile: what a seed makes is
-    needed to its end, and scanning it again and again costs a fifth of the time. What there was
-    before is left out of the one collection at the end, which so costs what the seed made."""
+    """Everything about one seed."""
+    with collector_off():
+        with planted_or_not(options.plant):
+            simulation = Simulation(seed, options, core=core, program=program)
+            simulation.run()
+        result = judge(seed, simulation)
+        del simulation  # before what it was is collected
+        return result
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """The collector of cycles: what a seed makes is needed to its end, and scanning it again and again costs
+    a fifth of the time. Then it is collected, without a look at what there was before."""
     collecting = gc.isenabled()
     gc.disable()
     gc.freeze()
     try:
-        with _planted(options.plant):
-            simulation = Simulation(seed, options, core=core, program=program)
-            simulation.run()
-        result = _judge(seed, simulation)
-        del simulation
+        yield
         gc.collect()
-        return result
     finally:
         gc.unfreeze()
         if collecting:
             gc.enable()
 
 
-def _planted(name: str | None) -> AbstractContextManager[object]:
+def planted_or_not(name: str | None) -> AbstractContextManager[object]:
     if name is None:
         return nullcontext()
     from llft.simulator.plants import planted
@@ -185,19 +193,20 @@ def _planted(name: str | None) -> AbstractContextManager[object]:
     return planted(name)
 
 
-def _judge(seed: int, simulation: Simulation) -> SeedResult:
-    from llft.simulator.checkers import check_named, judge
+def judge(seed: int, simulation: Simulation, surveyed: Survey | None = None) -> SeedResult:
+    """`surveyed`: of the last generation, if somebody has it already."""
+    from llft.simulator.checkers import check_named, check_surveyed, count_losses, survey
     from llft.simulator.checkers.generations import OF_THE_LIVING, generations
     from llft.simulator.checkers.violation import Violation
 
     *former, evidence = generations(simulation.evidence())
+    surveyed = surveyed or survey(evidence)
     violations = [Violation("crash", text) for text in simulation.cluster.core_failures]
     violations += [Violation("second_ack", text) for text in simulation.cluster.objections[:3]]
     violations += [Violation("past", text) for text in simulation.cluster.past_objections[:3]]
     for generation in former:
         violations += check_named(generation, leave_out=OF_THE_LIVING)
-    found, losses = judge(evidence)
-    violations += found
+    violations += check_surveyed(surveyed)
     if not simulation.quiesced and not any(one.property == "progress" for one in violations):
         violations.append(Violation("progress", simulation.describe_unrest()))
     options = simulation.options
@@ -211,7 +220,7 @@ def _judge(seed: int, simulation: Simulation) -> SeedResult:
         operations=simulation.operation_count(),
         primary_failures=simulation.primary_failures,
         violations=violations,
-        losses=losses,
+        losses=count_losses(surveyed),
         trace_hash=trace.hexdigest(),
         trace=trace.lines,
         simulated_ns=simulation.world.now_ns,

@@ -21,6 +21,7 @@ from llft.errors import MisuseError
 from llft.instant import MS, NEVER, SECOND, US
 from llft.journal.reader import read_journal
 from llft.simulator import faults
+from llft.simulator.checkers.survey import Survey
 from llft.simulator.checkers.violation import Violation
 from llft.simulator.clocks import LocalClock
 from llft.simulator.cluster import Cluster
@@ -594,11 +595,12 @@ class TestRunner:
     ) -> None:
         judged: list[Evidence] = []
 
-        def judge(evidence: Evidence) -> tuple[list[Violation], dict[str, int]]:
-            judged.append(evidence)
-            return [Violation("planted", "by the test")], {"things": 1}
+        def check_surveyed(surveyed: Survey) -> list[Violation]:
+            judged.append(surveyed.evidence)
+            return [Violation("planted", "by the test")]
 
-        monkeypatch.setattr("llft.simulator.checkers.judge", judge)
+        monkeypatch.setattr("llft.simulator.checkers.check_surveyed", check_surveyed)
+        monkeypatch.setattr("llft.simulator.checkers.count_losses", lambda surveyed: {"things": 1})
         options = SimulationOptions(profile="crash", topology="many-clients", journal_dir=str(tmp_path))
         result = run_seed(4, options, core=FakeReplica, program=FakeProgram)
         assert result.seed == 4
@@ -613,7 +615,8 @@ class TestRunner:
     def test_what_never_quiesces_and_what_raises_is_a_violation(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("llft.simulator.checkers.judge", lambda evidence: ([], {}))
+        monkeypatch.setattr("llft.simulator.checkers.check_surveyed", lambda surveyed: [])
+        monkeypatch.setattr("llft.simulator.checkers.count_losses", lambda surveyed: {})
 
         class Raising(FakeReplica):
             def step(self, event: events.Event, now_ns: int) -> list[effects.Effect]:

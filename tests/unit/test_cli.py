@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from llft.cli.campaign import FINDINGS_LIMIT, Finding, Outcome, Summary, run_many
 from llft.cli.main import build_parser, main
+from llft.cli.seeds import FINDINGS_LIMIT, Finding, Outcome, Summary, run_many
 from llft.simulator.checkers.violation import Violation
 from llft.simulator.options import SimulationOptions
 from llft.simulator.runner import SeedResult
@@ -186,7 +186,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
 
 INTERRUPTED = """
 import os, signal
-from llft.cli.campaign import run_many
+from llft.cli.seeds import run_many
 from llft.simulator.options import SimulationOptions
 
 def run_endless_seed(seed, options):

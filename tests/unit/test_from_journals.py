@@ -48,22 +48,18 @@ def write(directory: Path, journals: Sequence[Journal]) -> None:
                 writer.write(record)
 
 
-def test_a_journal_in_two_files_is_one(journals: list[Journal], tmp_path: Path) -> None:
-    whole = max(journals, key=lambda journal: len(journal.records))
-    half = len(whole.records) // 2
-    parts = [replace(whole, records=whole.records[half:]), replace(whole, records=whole.records[:half])]
-    write(tmp_path, [parts[0], replace(parts[1], name=f"{whole.name}.earlier")])
-    found = read_journals(sorted(tmp_path.glob("*.llj")))
-    assert [(journal.name, journal.records) for journal in found] == [(whole.name, whole.records)]
-
-
 def alter(
     journals: Sequence[Journal], kind: type[Record], change: Callable[[list[Record], int], None]
 ) -> list[Journal]:
-    """One record, in the middle of the records of that kind in the journal that has the most of them."""
+    """One record, in the middle of the records of that kind in the journal that has the most of them. The end
+    of a stream is not taken: nothing follows that would show that it is missing."""
 
     def places(journal: Journal) -> list[int]:
-        return [index for index, record in enumerate(journal.records) if type(record) is kind]
+        return [
+            index
+            for index, record in enumerate(journal.records)
+            if type(record) is kind and getattr(record, "size", 1)
+        ]
 
     chosen = max(journals, key=lambda journal: len(places(journal)))
     records, found = list(chosen.records), places(chosen)

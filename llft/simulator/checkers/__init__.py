@@ -30,7 +30,17 @@ from llft.simulator.checkers.survey import Survey, survey
 from llft.simulator.checkers.violation import Violation
 from llft.simulator.evidence import Evidence
 
-__all__ = ["CHECKERS", "Violation", "check_all", "check_named", "judge", "losses"]
+__all__ = [
+    "CHECKERS",
+    "Survey",
+    "Violation",
+    "check_all",
+    "check_named",
+    "check_surveyed",
+    "count_losses",
+    "losses",
+    "survey",
+]
 
 CHECKERS: dict[str, Callable[[Survey], list[Violation]]] = {
     module.PROPERTY: module.check
@@ -61,19 +71,14 @@ def check_all(evidence: Evidence) -> list[Violation]:
 
 def check_named(evidence: Evidence, *, leave_out: Container[str]) -> list[Violation]:
     """The same, without the checkers of these names."""
-    return _violations(survey(evidence), leave_out)
+    return check_surveyed(survey(evidence), leave_out=leave_out)
 
 
-def judge(evidence: Evidence) -> tuple[list[Violation], dict[str, int]]:
-    """All violations, and the losses by category."""
-    surveyed = survey(evidence)
-    return _violations(surveyed, leave_out=()), count_losses(surveyed)
+def check_surveyed(surveyed: Survey, *, leave_out: Container[str] = ()) -> list[Violation]:
+    """For those who need the survey too: it is half of the work."""
+    checkers = [check for name, check in CHECKERS.items() if name not in leave_out]
+    return [violation for check in checkers for violation in check(surveyed)]
 
 
 def losses(evidence: Evidence) -> dict[str, int]:
     return count_losses(survey(evidence))
-
-
-def _violations(surveyed: Survey, leave_out: Container[str]) -> list[Violation]:
-    checkers = [check for name, check in CHECKERS.items() if name not in leave_out]
-    return [violation for check in checkers for violation in check(surveyed)]

@@ -1,0 +1,225 @@
+"""What the audit costs: the central check and all checks, on a synthetic fleet, beside DuckDB on the same
+files.
+
+    python bench/pipeline.py [--rows N ...] [--keep DIR] [--repeat N] [--parts]
+
+A fleet of 64 server groups of three replicas and as many clients, each with its own connections. In one
+server a replica performs another operation than its peers at one order number, which every run must find:
+an answer that is fast and wrong counts for nothing. Figures are of a warm session:
+
+    central   all replicas agree on sequence and digests, the first divergence named: fingerprints by count,
+              exclusive or and addition, memberships against what there is, and the drill; rows per CPU
+              second, of which only those are counted that are compared (Operated, Sent, ClockRead)
+    all       every check of `llft audit`; rows per second of wall time
+    DuckDB    the central check as one GROUP BY over the same Parquet files, in two threads
+    parts     how long each check takes by itself
+
+CPU seconds are those of all processes (Java, Python workers and this one), from /proc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import duckdb
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.fleet.synthetic import DONE, PLANTED_GROUP, PLANTED_NUMBER, PLANTED_REPLICA, write_fleet
+from llft.pipeline.audit import agreement
+from llft.pipeline.audit.checks import Case, findings, judging, parts
+from llft.pipeline.schema import RECORD_SCHEMA
+from llft.pipeline.session import spark_session
+
+TICK = os.sysconf("SC_CLK_TCK")
+CENTRAL_BAR, ALL_BAR, MEMORY_BAR_GB = 7.0, 1.5, 6.0
+COMPARED = tuple(agreement.CONDITIONS)
+NO_QUARANTINE = (
+    "world long, source string, place long, process long, group_id long, wall_ns long, reason string, "
+    "size long, sample string"
+)
+
+
+def process_tree() -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    found, waiting = [], [os.getpid()]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += children.get(found[-1], [])
+    return found
+
+
+def cpu_s() -> float:
+    """Of this process, everything below it, and what of that has ended."""
+    total = 0
+    for pid in process_tree():
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += sum(map(int, fields[11:15]))
+    return total / TICK
+
+
+def peak_gb() -> float:
+    total = 0
+    for pid in process_tree():
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return total / 1e6
+
+
+def measured(work: Callable[[], Any], repeat: int) -> tuple[Any, float, float]:
+    """The answer, and the least wall and CPU seconds of the repetitions behind a first one that warms up."""
+    answer = work()
+    walls, cpus = [], []
+    for _ in range(repeat):
+        started_s, cpu_before = time.perf_counter(), cpu_s()
+        answer = work()
+        walls.append(time.perf_counter() - started_s)
+        cpus.append(cpu_s() - cpu_before)
+    return answer, min(walls), min(cpus)
+
+
+def central(records: DataFrame) -> list[Any]:
+    spark = records.sparkSession
+    case = Case(records, spark.createDataFrame([], NO_QUARANTINE))
+    try:
+        suspected = case.suspected
+        found = case.outline.findings.filter("condition = 'coverage'").collect()
+        if not suspected.isEmpty():
+            found += agreement.divergences(case.records, suspected, case.lives).collect()
+        return found
+    finally:
+        case.release()
+
+
+def every_check(records: DataFrame) -> list[Any]:
+    with judging(records, records.sparkSession.createDataFrame([], NO_QUARANTINE)) as case:
+        return findings(case).collect()
+
+
+def seconds_by_part(records: DataFrame) -> dict[str, float]:
+    """Of a warm session. What several need is made by the first of them."""
+    seconds = {}
+    with judging(records, records.sparkSession.createDataFrame([], NO_QUARANTINE)) as case:
+        for name, part in parts(case):
+            started_s = time.perf_counter()
+            part().collect()
+            seconds[name] = round(time.perf_counter() - started_s, 2)
+    return seconds
+
+
+def in_duckdb(directory: str) -> list[Any]:
+    """The same question in the same two steps: sums by life and 4096 order numbers, then the rows of those
+    that differ."""
+    rows = f"SELECT * FROM '{directory}/*.parquet' WHERE kind IN {COMPARED}"
+    return duckdb.sql(
+        f"""
+        WITH rows AS ({rows}), prints AS (
+            SELECT group_id, kind, process, life, order_seq_num >> 12 AS bucket, count(*) AS n,
+                   bit_xor(hash(order_seq_num, content)) AS x, sum(hash(order_seq_num, content) >> 20) AS s
+            FROM rows GROUP BY ALL
+        ), suspects AS (
+            SELECT group_id, kind, bucket FROM prints GROUP BY ALL
+            HAVING min(n) != max(n) OR min(x) != max(x) OR min(s) != max(s)
+        )
+        SELECT group_id, kind, min(order_seq_num) FROM (
+            SELECT group_id, kind, order_seq_num FROM rows
+            WHERE (group_id, kind, order_seq_num >> 12) IN (SELECT (group_id, kind, bucket) FROM suspects)
+            GROUP BY ALL HAVING min(content) != max(content)
+        ) GROUP BY ALL
+        """
+    ).fetchall()
+
+
+def run(spark: SparkSession, directory: Path, repeat: int) -> dict[str, Any]:
+    def records() -> DataFrame:  # a new one each time: the second use of one skips what it has shuffled
+        return spark.read.schema(RECORD_SCHEMA).parquet(str(directory))
+
+    count = records().count()
+    compared = records().filter(f"kind IN {COMPARED}").count()
+    answer, central_s, central_cpu_s = measured(lambda: central(records()), repeat)
+    places = [(one["group_id"], one["order_seq_num"]) for one in answer]
+    assert places == [(PLANTED_GROUP, PLANTED_NUMBER)], answer
+    answer, all_s, all_cpu_s = measured(lambda: every_check(records()), max(1, repeat - 1))
+    found = [(one["condition"], one["group_id"], one["order_seq_num"], one["replica"]) for one in answer]
+    assert found == [("theorem2", PLANTED_GROUP, PLANTED_NUMBER, PLANTED_REPLICA)], found
+    peak = peak_gb()
+    duckdb.sql("SET threads = 2")
+    answer, duckdb_s, duckdb_cpu_s = measured(lambda: in_duckdb(str(directory)), repeat)
+    assert answer == [(PLANTED_GROUP, "Operated", PLANTED_NUMBER)], answer
+    return {
+        "rows": count,
+        "compared_rows": compared,
+        "central_s": round(central_s, 2),
+        "central_cpu_s": round(central_cpu_s, 2),
+        "compared_rows_per_cpu_s": round(compared / central_cpu_s),
+        "all_s": round(all_s, 2),
+        "all_cpu_s": round(all_cpu_s, 2),
+        "all_rows_per_s": round(count / all_s),
+        "duckdb_s": round(duckdb_s, 2),
+        "duckdb_cpu_s": round(duckdb_cpu_s, 2),
+        "spark_cpu_per_duckdb_cpu": round(central_cpu_s / max(duckdb_cpu_s, 0.01), 1),
+        "peak_gb": round(peak, 2),
+    }
+
+
+def is_good(found: dict[str, Any]) -> bool:
+    central = found["compared_rows_per_cpu_s"] >= CENTRAL_BAR * 1e6
+    return central and found["all_rows_per_s"] >= ALL_BAR * 1e6 and found["peak_gb"] <= MEMORY_BAR_GB
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What the audit costs.")
+    parser.add_argument("--rows", type=int, nargs="+", default=[20_000_000])
+    parser.add_argument("--keep", type=Path, help="where the fleet's journals are, or are to stay")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--parts", action="store_true", help="only how long each check takes by itself")
+    arguments = parser.parse_args()
+    directory = arguments.keep or Path(tempfile.mkdtemp(prefix="llft-bench-"))
+    fleets = [directory / str(rows) for rows in arguments.rows]
+    good = True
+    try:
+        for rows, fleet in zip(arguments.rows, fleets, strict=True):
+            if not (fleet / DONE).exists():
+                write_fleet(rows, fleet)
+        with spark_session(master="local[2]", memory="3g") as spark:
+            for fleet in fleets:
+                if arguments.parts:
+                    records = spark.read.schema(RECORD_SCHEMA).parquet(str(fleet))
+                    seconds_by_part(records)
+                    print(json.dumps(seconds_by_part(records)), flush=True)
+                    continue
+                found = run(spark, fleet, arguments.repeat)
+                print(json.dumps(found), flush=True)
+                good &= is_good(found)
+    finally:
+        if arguments.keep is None:
+            shutil.rmtree(directory)
+    if not arguments.parts:
+        print("every bar is met" if good else "A BAR IS NOT MET")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

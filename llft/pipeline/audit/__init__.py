@@ -1,0 +1,16 @@
+"""The audit: the paper's safety theorems, and what else must hold, judged on the journals of a fleet.
+
+    findings     what a finding is
+    lives        what one process did from joining its group to its end, as far as rare records tell
+    branches     which views are of the surviving branch, and from which number on a life is not
+    outline      rare records -> lives with their limits, and the findings that need no more than those
+    agreement    the central check: all replicas performed, sent and read the same (Theorem 2, digests, clock)
+    clock        the group clock never goes back
+    delivery     exactly once, in order, what was written: per connection and direction
+    watermark    nothing is collected before all had it
+    losses       what a pruned branch, or a primary that nobody heard, did for nothing
+    checks       all of them, by name
+
+Rows are judged where they lie: what is frequent is aggregated into fingerprints before anything is moved,
+and only what does not agree is looked at row by row. Rare records go to plain Python, a group at a time.
+"""

@@ -1,0 +1,76 @@
+"""One batch of seeds, in an executor: run, write the journals, write the outcomes.
+
+A worker that dies takes its batch with it, and Spark gives the batch to another one. That one does not know
+which seed was to blame, or whether any was, so it runs each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from llft.pipeline.campaign.columns import DONE_SCHEMA, OUTCOME_SCHEMA
+from llft.pipeline.campaign.encode import Gathered, gather, table_of
+from llft.pipeline.campaign.isolation import run_alone, run_guarded
+from llft.pipeline.campaign.outcome import Cell, RunSeed, row_of, world_of
+from llft.pipeline.campaign.plan import Batch, Directory
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Work = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+
+
+def worker(run_seed: RunSeed, cells: Sequence[Cell], todo: Sequence[Batch], directory: Directory) -> Work:
+    """A function for `mapInArrow`: indexes of `todo` in, what was done out."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        context = TaskContext.get()
+        attempt = context.attemptNumber() if context is not None else 0
+        schema = to_arrow_schema(DONE_SCHEMA)
+        for incoming in batches:
+            for index in incoming.column(0).to_pylist():
+                batch = todo[index]
+                run_batch(run_seed, cells[batch.cell], batch, directory, alone=attempt > 0)
+                done = {"batch": batch.number, "seeds": len(batch.seeds), "attempt": attempt}
+                yield from pa.Table.from_pylist([done], schema=schema).to_batches()
+
+    return work
+
+
+def run_batch(run_seed: RunSeed, cell: Cell, batch: Batch, directory: Directory, *, alone: bool) -> None:
+    import pyarrow as pa
+
+    run = run_alone if alone else run_guarded
+    rows: list[dict[str, Any]] = []
+    gathered: Gathered = {}
+    for seed in batch.seeds:
+        begun_s = time.process_time()
+        outcome = run(run_seed, seed, cell)
+        world = world_of(batch.cell, seed)
+        gather(gathered, outcome.records, world=world)
+        gather(gathered, outcome.calls, world=world)
+        cpu_s = time.process_time() - begun_s
+        rows.append(row_of(outcome, cell=batch.cell, kind=cell, cpu_s=cpu_s))
+    journals = table_of(gathered)
+    if journals is not None:
+        write_whole(journals, directory.journal_file(batch.number))
+    schema = to_arrow_schema(OUTCOME_SCHEMA)
+    write_whole(pa.Table.from_pylist(rows, schema=schema), directory.outcome_file(batch.number))
+
+
+def write_whole(table: pa.Table, path: Path) -> None:
+    """By a rename: nobody sees half a file. Two that write the same at once do not meet."""
+    from pyarrow import parquet
+
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    parquet.write_table(table, draft, compression="lz4")
+    os.replace(draft, path)

@@ -1,0 +1,127 @@
+"""A Spark session with no set-up: on this machine, or with `master` on a cluster.
+
+Times are UTC. What the Java side says goes to a log file, for it says much and means little; if Spark
+does not start, the end of that file is in the error. To a cluster the package travels by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import llft
+from llft.errors import MisuseError
+from llft.pipeline.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MISSING = "pip install 'llft[pipeline]'"
+LOCAL = "local[*]"
+MEMORY = "2g"
+
+SETTINGS = {
+    "spark.log.level": "ERROR",
+    "spark.python.unix.domain.socket.enabled": "true",  # a task costs a quarter of what it costs over TCP
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+OF_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+
+@contextmanager
+def spark_session(
+    *,
+    master: str | None = None,
+    memory: str = MEMORY,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """The session; stopped at the end. `settings` overrule our own. The log stays only if something broke."""
+    _prepare()
+    with tempfile.NamedTemporaryFile(prefix="llft-spark-", suffix=".log", delete=False) as log:
+        spark = _start(master or LOCAL, memory, settings or {}, log)
+    try:
+        with _package_sent(spark):
+            yield spark
+    except MisuseError:
+        os.unlink(log.name)
+        raise
+    except Exception as error:
+        error.add_note(f"what Spark said is in {log.name}")
+        raise
+    else:
+        os.unlink(log.name)
+    finally:
+        spark.stop()
+
+
+def _prepare() -> None:
+    """What Spark needs is there, and it knows where; or MisuseError."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise MisuseError("spark-missing", MISSING, why=str(error)) from None
+    os.environ["JAVA_HOME"] = java_home()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+def _start(master: str, memory: str, settings: Mapping[str, str], log: IO[bytes]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    if _is_local(master) or "127.0.0.1" in master:
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.appName("llft").master(master).config("spark.driver.memory", memory)
+    ours = {**SETTINGS, **(OF_THIS_MACHINE if "SPARK_LOCAL_IP" in os.environ else {}), **settings}
+    for name, value in ours.items():
+        builder = builder.config(name, value)
+    try:
+        with _stderr_to(log.fileno()):
+            return builder.getOrCreate()
+    except Exception as error:
+        said = Path(log.name).read_text(encoding="utf-8", errors="replace")[-2000:]
+        remedy = f"see {log.name}; memory and address in use are the usual causes"
+        raise MisuseError("spark-did-not-start", remedy, master=master, why=f"{error}\n{said}") from error
+
+
+@contextmanager
+def _stderr_to(log_fd: int) -> Iterator[None]:
+    """Whatever is started meanwhile keeps the file as its standard error: the Java side and its workers."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(log_fd, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+@contextmanager
+def _package_sent(spark: SparkSession) -> Iterator[None]:
+    """To a cluster: this package as a zip file, which is what executors take. The file stays until the end,
+    for an executor that comes later, in the place of one that was lost, fetches it then."""
+    if _is_local(spark.conf.get("spark.master") or LOCAL):
+        yield
+        return
+    root = Path(llft.__file__).parent
+    with tempfile.TemporaryDirectory(prefix="llft-package-") as directory:
+        target = Path(directory) / "llft.zip"
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(root.rglob("*.py")):
+                archive.write(path, Path("llft") / path.relative_to(root))
+        spark.addArtifacts(str(target), pyfile=True)
+        yield

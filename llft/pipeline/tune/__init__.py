@@ -1,0 +1,1 @@
+"""Timeout tuning as the probabilistic optimisation that the paper calls it: see docs/TUNING.md."""

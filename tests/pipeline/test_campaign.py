@@ -1,0 +1,208 @@
+"""Campaigns: no seed is lost, whatever happens to its worker, and both judges say the same."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from llft.cli import seed_work
+from llft.errors import MisuseError
+from llft.pipeline.campaign.encode import Gathered, gather, table_of
+from llft.pipeline.campaign.isolation import run_alone, run_guarded
+from llft.pipeline.campaign.job import run_campaign
+from llft.pipeline.campaign.outcome import Cell, RunSeed
+from llft.pipeline.campaign.page import write_page
+from llft.pipeline.campaign.plan import Campaign, Directory
+from llft.pipeline.campaign.summary import Summary, summarise, upper_bound
+from llft.pipeline.decode import ProcessState
+from llft.pipeline.schema import RECORD_SCHEMA
+from llft.simulator.options import SimulationOptions
+from llft.simulator.plants import PLANTS
+from llft.simulator.runner import run_seed as run_plain
+from tests.pipeline import campaign_seeds
+
+
+def run(spark: SparkSession, run_seed: RunSeed, campaign: Campaign, directory: Path) -> Summary:
+    where = Directory(directory)
+    run_campaign(spark, run_seed, campaign, where, tell=lambda done: None)
+    return summarise(spark, campaign, where, seed_work.replay_command)
+
+
+def fake(tmp_path: Path, seeds: int, batch_size: int = 2) -> Campaign:
+    scene = tmp_path / "scene"
+    scene.mkdir()
+    return Campaign((Cell(str(scene)),), 0, seeds, batch_size)
+
+
+def runs(tmp_path: Path) -> Counter[int]:
+    return Counter(map(int, (tmp_path / "scene" / "runs").read_text(encoding="ascii").split()))
+
+
+# -- real seeds -----------------------------------------------------------------------------------
+
+
+PLANT = PLANTS["random-not-ordered"]
+CLEAN = (Cell("calm", 2), Cell("crash"))
+PLANTED = Cell(PLANT.profile, None, PLANT.name)
+CELLS = (*CLEAN, PLANTED)
+NEARBY_SEEDS = 12
+
+
+class Ran(NamedTuple):
+    campaign: Campaign
+    summary: Summary
+    directory: Path
+
+
+@pytest.fixture(scope="module")
+def first_seed() -> int:
+    """One whose journals show the plant; the one noted with it goes stale when the core changes."""
+    for seed in (PLANT.seed, *range(NEARBY_SEEDS)):
+        if seed_work.run_seed(seed, PLANTED).in_journals:
+            return seed
+    pytest.fail(f"no seed shows {PLANT.name}")
+
+
+@pytest.fixture(scope="module")
+def ran(spark: SparkSession, first_seed: int, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Clean cells and one with a planted bug."""
+    campaign = Campaign(CELLS, first_seed, first_seed + 3, 3)
+    directory = tmp_path_factory.mktemp("campaign")
+    return Ran(campaign, run(spark, seed_work.run_seed, campaign, directory), directory)
+
+
+def test_both_judges_agree_about_real_seeds(ran: Ran) -> None:
+    summary = ran.summary
+    assert (summary.seeds, summary.disagreement_count) == (9, 0)
+    assert {violation.cell for violation in summary.violations} == {PLANTED}
+    calm = next(kind for kind in summary.kinds if kind.profile == "calm")
+    assert (calm.replicas, calm.seeds, calm.failovers, calm.lost) == (2, 3, 0, 0)
+    assert calm.acknowledged > 0
+    crash = [kind for kind in summary.kinds if kind.profile == "crash"]
+    assert sum(kind.failovers for kind in crash) > 0
+    assert all(0 < ms < 1000 for kind in crash for ms in kind.failover_ms)
+    assert "Simulation campaign" in write_page(summary, ran.directory).read_text(encoding="utf-8")
+
+
+def test_a_planted_bug_is_found_with_its_replay(ran: Ran) -> None:
+    seed = ran.campaign.first
+    [first] = [one for one in ran.summary.violations if one.seed == seed][:1]
+    assert f"--seed {seed}" in first.replay
+    assert f"--plant {PLANT.name}" in first.replay
+    kept = [path.name for path in (ran.directory / "journals").iterdir()]
+    assert kept == ["batch-2.parquet"], "journals of a violation stay, clean ones go"
+
+
+def test_how_seeds_are_distributed_changes_nothing(spark: SparkSession, ran: Ran, tmp_path: Path) -> None:
+    campaign = replace(ran.campaign, batch_size=1)
+    other = run(spark, campaign_seeds.without_records, campaign, tmp_path)
+    assert other.trace == ran.summary.trace
+    assert other.operations == ran.summary.operations > 0
+    assert other.violation_count == ran.summary.violation_count
+
+
+def test_a_seed_of_a_campaign_is_the_seed_of_the_simulator() -> None:
+    """Writing down what clients saw changes nothing."""
+    outcome = seed_work.run_seed(2, Cell("crash"))
+    result = run_plain(2, SimulationOptions(profile="crash"))
+    assert outcome.trace_hash == result.trace_hash
+    assert outcome.operations == result.operations
+    assert {call.target for call in outcome.calls} <= {"tickets:100", "tickets:50"}
+    assert all(call.call_ns < call.return_ns for call in outcome.calls if call.return_ns)
+    assert outcome.acknowledged > 0
+
+
+# -- workers and seeds that break -----------------------------------------------------------------
+
+
+def test_seeds_and_workers_that_break_lose_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """One seed raises, one kills whatever runs it, and one worker is killed from outside."""
+    summary = run(spark, campaign_seeds.troubled, fake(tmp_path, 12), tmp_path / "out")
+    assert (tmp_path / "scene" / "died").exists()
+    assert (summary.seeds, summary.operations) == (12, 3 * 10)
+    raised, killed = sorted(summary.violations, key=lambda violation: violation.seed)
+    assert (raised.seed, raised.property) == (campaign_seeds.RAISES, "crash")
+    assert "seed 3 is broken" in raised.explanation
+    assert (killed.seed, killed.property) == (campaign_seeds.KILLS_ITS_PROCESS, "crash")
+    assert "SIGKILL" in killed.explanation
+    sound = set(range(12)) - {campaign_seeds.RAISES, campaign_seeds.KILLS_ITS_PROCESS}
+    assert set(runs(tmp_path)) == sound
+
+
+def test_a_campaign_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    campaign = fake(tmp_path, 6)
+    run(spark, campaign_seeds.orderly, campaign, tmp_path / "out")
+    Directory(tmp_path / "out").outcome_file(1).unlink()
+    summary = run(spark, campaign_seeds.orderly, campaign, tmp_path / "out")
+    assert summary.seeds == 6
+    assert runs(tmp_path) == {0: 1, 1: 1, 2: 2, 3: 2, 4: 1, 5: 1}
+
+
+def test_another_campaign_may_not_go_on_in_its_directory(tmp_path: Path) -> None:
+    Directory(tmp_path).claim(Campaign((Cell("calm"),), 0, 5, 2))
+    Directory(tmp_path).claim(Campaign((Cell("calm"),), 0, 5, 2))
+    with pytest.raises(MisuseError, match="--output"):
+        Directory(tmp_path).claim(Campaign((Cell("calm"),), 0, 6, 2))
+
+
+def test_a_seed_that_computes_for_ever_ends(tmp_path: Path) -> None:
+    outcome = run_guarded(campaign_seeds.one_computes_for_ever, 4, Cell(str(tmp_path)), limit_s=0.05)
+    assert [name for name, _ in outcome.violations] == ["crash"]
+    assert "processor time" in outcome.violations[0][1]
+
+
+def test_alone_and_in_the_worker_a_seed_is_the_same(tmp_path: Path) -> None:
+    cell = Cell(str(tmp_path))
+    assert run_alone(campaign_seeds.orderly, 5, cell) == run_guarded(campaign_seeds.orderly, 5, cell)
+
+
+# -- the tables -----------------------------------------------------------------------------------
+
+
+def test_batches_cover_every_seed_of_every_cell_once() -> None:
+    campaign = Campaign((Cell("calm"), Cell("crash")), 10, 45, 8)
+    covered = Counter((batch.cell, seed) for batch in campaign.batches() for seed in batch.seeds)
+    assert covered == Counter({(cell, seed): 1 for cell in (0, 1) for seed in range(10, 45)})
+    assert campaign.seed_count == 70
+    assert json.loads(campaign.to_json())["seeds"] == "10:45"
+
+
+@pytest.mark.parametrize(("lost", "tried"), [(0, 100), (0, 100_000), (3, 1000), (10, 10)])
+def test_the_bound_of_a_probability_is_that_of_clopper_and_pearson(lost: int, tried: int) -> None:
+    bound = upper_bound(lost, tried)
+    if lost == 0:
+        assert bound == pytest.approx(1 - 0.05 ** (1 / tried), rel=1e-6)
+    assert lost / tried <= bound <= 1
+    if (lost, tried) == (3, 1000):
+        assert bound == pytest.approx(0.00773, rel=0.01)
+
+
+def test_nothing_tried_is_nothing_known() -> None:
+    assert upper_bound(0, 0) == 1.0
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+def test_a_world_becomes_the_rows_that_its_journals_on_disk_become() -> None:
+    """Except for where they were read: the short cut derives what the decoder derives."""
+    outcome = seed_work.run_seed(5, Cell("churn"))
+    gathered: Gathered = {}
+    gather(gathered, outcome.records, world=7)
+    states: dict[object, ProcessState] = {}
+    expected: Gathered = {}
+    for record in outcome.records:
+        state = states.setdefault(record.stamp.birth_id, ProcessState(world=7))
+        row = (*record.stamp, *record[1:], *state.derive(record))
+        expected.setdefault(type(record).__name__, []).append(row)
+    assert {kind: [row[4:] for row in rows] for kind, rows in gathered.items()} == expected
+    table = table_of(gathered)
+    assert table is not None
+    assert table.num_rows == len(outcome.records)
+    assert table.schema.names == RECORD_SCHEMA.names
