@@ -203,14 +203,14 @@ PLANTS = (
         "a member that has no state yet does not keep the log from birth for whoever joins with that",
         (Patch(Keeper, "tell", _only_states),),
         profile="restart",
-        seed=26,
+        seed=20,
     ),
     Plant(
         "forget-who-was-out",
         "a checkpoint does not say which thread had a result and had not called yet",
         (Patch(checkpoints, "pack", _nobody_was_out),),
         profile="join-storm",
-        seed=1,
+        seed=29,
     ),
     Plant(
         "late-results-not-named",
@@ -277,12 +277,5 @@ PLANTS = (
         "a restarted group does not know what its clock said",
         (Patch(resumed, "resumption", _without(readings={})),),
         profile="restart",
-    ),
-    Plant(
-        "descriptors-given-again",
-        "a restarted group counts its descriptors and connections from one",
-        (Patch(resumed, "resumption", _without(next_number=1)),),
-        profile="restart",
-        seed=15,
     ),
 )
