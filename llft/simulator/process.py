@@ -245,16 +245,16 @@ class Process:
         for call in self.past.repeat(effect.thread):
             self._later += self.core.step(call, self.world.now_ns)
 
-    def _resume_thread(self, effect: effects.ResumeThread) -> None:
-        self.application.schedule((False, effect.thread, effect.result))
-
     def _capture(self, effect: effects.CaptureState) -> None:
         answer = events.StateCaptured(self.past.capture())
         self._note(answer)
         self._later += self.core.step(answer, self.world.now_ns)
 
-    def _restore(self, effect: effects.RestoreState) -> None:
-        self.past.restore(effect.state)
+    def _store(self, effect: effects.StoreState) -> None:
+        """The whole of it came with the message."""
+        answer = events.StateStored(held=True)
+        self._note(answer)
+        self._later += self.core.step(answer, self.world.now_ns)
 
     def _reset(self, effect: effects.ResetApplication) -> None:
         self.application.forget()
@@ -286,13 +286,14 @@ _UNTRACED_RECORDS = frozenset((HeartbeatArrived, Operated))
 _PERFORMERS: dict[type, Callable[[Process, Any], None]] = {
     effects.Multicast: Process._multicast,
     effects.WriteRecord: Process._write,
-    effects.ResumeThread: Process._resume_thread,
+    effects.ResumeThread: lambda process, effect: process.application.schedule((False, *effect)),
     effects.Transmit: Process._transmit,
     effects.StartApplication: lambda process, _: process.application.schedule((True, 1, None)),
     effects.StartThread: lambda process, effect: process.application.schedule((True, *effect)),
     effects.RepeatCall: Process._repeat_call,
     effects.CaptureState: Process._capture,
-    effects.RestoreState: Process._restore,
+    effects.StoreState: Process._store,
+    effects.RestoreState: lambda process, effect: process.past.restore(effect.state),
     effects.ResetApplication: Process._reset,
     effects.Stop: Process._stop,
 }

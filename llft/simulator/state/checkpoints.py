@@ -101,7 +101,8 @@ class Checkpoints:
         """Where the program is now, in the words of its log (the State message's part)."""
         log, base = self._application.log, self.keeper.tell(self._world.now_ns)
         out = list(self._application.out)
-        checkpoint = Checkpoint(birth_id, log.length, log.digest, out, [], {}, base)
+        since = (base.position, base.digest) if base is not None else (0, 0)
+        checkpoint = Checkpoint(birth_id, log.length, log.digest, out, [], {}, base, *since)
         return pack(checkpoint, log, carried_bytes=self._carried_bytes)
 
     def state_piece(self, position: int, start: int, end: int) -> bytes | None:

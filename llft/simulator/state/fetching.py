@@ -75,7 +75,7 @@ class Fetching:
     def _is_complete(self) -> bool:
         base = self.wanted.base
         size = base.size if base is not None else 0
-        return len(self.state) >= size and self.wanted.log_start + len(self.log) >= self.wanted.length
+        return len(self.state) >= size and self.wanted.carried_from + len(self.log) >= self.wanted.length
 
     def _take_piece(self) -> bool:
         source = self.wanted.taken_by
@@ -93,14 +93,14 @@ class Fetching:
             start = len(self.state)
             end = min(start + PIECE_BYTES, base.size)
             return self.state, server.checkpoints.state_piece(base.position, start, end)
-        start = self.wanted.log_start + len(self.log)
+        start = self.wanted.carried_from + len(self.log)
         return self.log, server.checkpoints.log_piece(start, min(start + PIECE_BYTES, self.wanted.length))
 
     def _conclude(self) -> None:
         base = self.wanted.base
         before = base.digest if base is not None else 0
         state_is_it = base is None or content_of(bytes(self.state)) == base.content
-        if state_is_it and self.wanted.is_of(bytes(self.log), start=self.wanted.log_start, digest=before):
+        if state_is_it and self.wanted.is_of(bytes(self.log), start=self.wanted.carried_from, digest=before):
             self.done(bytes(self.log), bytes(self.state))
         else:
             self.failed("what was served is not what was named")

@@ -113,7 +113,7 @@ class Keeping:
 
     def restore(self, state: bytes) -> None:
         wanted = unpack(state)
-        self._say(f"joins with the log from {wanted.log_start} to {wanted.length} of {wanted.taken_by}")
+        self._say(f"joins with the log from {wanted.carried_from} to {wanted.length} of {wanted.taken_by}")
         self.application.begin_restoring()
 
         def done(log: bytes, image: bytes) -> None:
