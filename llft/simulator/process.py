@@ -75,8 +75,7 @@ class Process:
         self.alive = True
         self.leaving = False
         self.receive: Callable[[bytes], None] = self._receive
-        kind = Remembering if group.keeps_past else Application
-        self.application: Application = kind(
+        self.application: Application = (Remembering if group.keeps_past else Application)(
             cluster.world,
             rng,
             make_program=group.new_program,
@@ -91,7 +90,6 @@ class Process:
         self._wake_at_ns = NEVER
         self._reborn: effects.ResetApplication | None = None
         self._stopping = False
-        self.birth_id: BirthId
         self.core: Core
         self.birth_id, self.core = cluster.new_core(self)
         self.past = cluster.new_past(self)
@@ -256,6 +254,9 @@ class Process:
         self._note(answer)
         self._later += self.core.step(answer, self.world.now_ns)
 
+    def _restore(self, effect: effects.RestoreState) -> None:
+        self.past.restore(effect.state)
+
     def _reset(self, effect: effects.ResetApplication) -> None:
         self.application.forget()
         self.past.forget()
@@ -293,7 +294,7 @@ _PERFORMERS: dict[type, Callable[[Process, Any], None]] = {
     effects.RepeatCall: Process._repeat_call,
     effects.CaptureState: Process._capture,
     effects.StoreState: Process._store,
-    effects.RestoreState: lambda process, effect: process.past.restore(effect.state),
+    effects.RestoreState: Process._restore,
     effects.ResetApplication: Process._reset,
     effects.Stop: Process._stop,
 }
