@@ -21,7 +21,6 @@ from zlib import crc32
 
 from llft.config import ThreadMode
 from llft.core import effects, events
-from llft.identifiers import BirthId
 from llft.instant import NEVER, US
 from llft.journal.record import HeartbeatArrived, Operated
 from llft.simulator.application import Application
