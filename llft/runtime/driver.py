@@ -30,21 +30,20 @@ from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result, Spawn
 from llft.core.replica import Replica
 from llft.instant import MS
+from llft.past.birth_log import OPERATION_KINDS
+from llft.past.resumed import Resumed
 from llft.runtime import own_log, stack_room
 from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.arrivals import Arrivals
-from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
 from llft.runtime.state import exchange
-from llft.runtime.state.resumed import Resumed
 from llft.runtime.surroundings import Network, World
 
 POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
-FRAMES_NEEDED = 200
-"""By a step of the core and what follows from it; several times as many as were ever seen."""
+FRAMES_NEEDED = 200  # by a step of the core and what follows from it; several times as many as were ever seen
 
 
 class Driver:
@@ -61,7 +60,7 @@ class Driver:
             open_gate=self.lock.open_gate,
         )
         self.application.wake_pump = poller.wake
-        self.resumed = Resumed(self.application)
+        self.resumed = Resumed(self.application, self._step)
         self.wake_pacemaker: Callable[[], None] = lambda: None
         self._local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
@@ -76,8 +75,9 @@ class Driver:
             effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
             effects.WriteRecord: self._write,
             effects.ResumeThread: lambda effect: self.application.give(effect.thread, effect.result),
-            effects.StartApplication: lambda effect: self.resumed.start(1, ""),
-            effects.StartThread: lambda effect: self.resumed.start(effect.thread, str(effect.argument)),
+            effects.StartApplication: lambda effect: self.application.start(1, ""),
+            effects.StartThread: lambda effect: self.application.start(effect.thread, str(effect.argument)),
+            effects.RepeatCall: lambda effect: self.resumed.repeat(effect.thread),
             effects.CaptureState: lambda effect: self._step(exchange.captured(self, effect)),
             effects.StoreState: lambda effect: exchange.store(self, effect.state),
             effects.RestoreState: lambda effect: exchange.restore(self, effect.state),
