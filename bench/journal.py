@@ -2,9 +2,11 @@
 
     python bench/journal.py [--seconds N]
 
-A group of three under load without a pause. What the primary wrote in that time is written once more here,
-record by record, through the same writer: made, framed and handed to a file. To that comes what the thread
-took that brings the bytes to the disk (`llft-spool`). The sum is set against all the primary took.
+A group of three under load without a pause. Counted are, for every record that the primary wrote in that
+time: what the core takes to make one (a step with its journal on less a step with it off, as in
+bench/core_step.py), and what the writer takes to frame it, write it down and hand it on, measured by writing
+the very same records once more; and the time of the thread that brings the bytes to the disk (`llft-spool`).
+The sum is set against all processor time of the primary.
 """
 
 from __future__ import annotations
@@ -12,13 +14,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.core_step import PAYLOAD, Bench, measure
 from llft.cli.survey import require_primary, survey
 from llft.cli.trial import Trial, TrialOptions
+from llft.core import events
+from llft.core.determinizer.operations import Receive, Send
+from llft.core.effects import WriteRecord
 from llft.journal.reader import read_journal
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
@@ -27,6 +36,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 BAR = 0.03
 SPOOL = "llft-spool"
 REPEAT = 3
+CORE_STEPS = 3000
 
 
 def cpu_s(stat: Path) -> float:
@@ -39,6 +49,21 @@ def spool_cpu_s(pid: int) -> float:
     return sum(cpu_s(task / "stat") for task in tasks if (task / "comm").read_text().strip() == SPOOL)
 
 
+def making_s() -> float:
+    """Of one record, in the core."""
+    with_journal, without = (
+        min(
+            statistics.median(measure(CORE_STEPS, lane=False, journalling=journalling)) for _ in range(REPEAT)
+        )
+        for journalling in (True, False)
+    )
+    bench = Bench(journalling=True)
+    steps = (events.MessageReceived(bench.request()), events.OperationInvoked(1, Receive(1, 1024)))
+    made = [effect for step in steps for effect in bench.server.step(step, bench.now_ns)]
+    made += bench.server.step(events.OperationInvoked(1, Send(1, PAYLOAD)), bench.now_ns)
+    return (with_journal - without) / sum(isinstance(one, WriteRecord) for one in made) / 1e9
+
+
 def write_again(records: list[Record]) -> float:
     """CPU seconds, the least of some times."""
     taken = []
@@ -47,7 +72,7 @@ def write_again(records: list[Record]) -> float:
             journal = JournalWriter(Path(directory) / "again.llj")
             begun_s = time.process_time()
             for record in records:
-                journal.write(type(record)(*record))  # type: ignore[arg-type]
+                journal.write(record)
             journal.flush()
             taken.append(time.process_time() - begun_s)
             journal.close()
@@ -78,7 +103,7 @@ def main() -> int:
         if str(record.stamp.birth_id) == birth and begun_ns <= record.stamp.time_ns < ended_ns
     ]
     trial.forget()
-    writing_s = write_again(records)
+    writing_s = write_again(records) + making_s() * len(records)
     share = (writing_s + spool_s) / primary_s
     found = {
         "requests_per_s": round(replies / seconds),
