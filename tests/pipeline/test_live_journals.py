@@ -14,7 +14,6 @@ from llft.pipeline.ingest import decode_plans, journal_files, split
 from llft.pipeline.segments import plan
 from tests.live.kept import KEPT_JOURNALS
 
-
 MOST_BYTES = 16 << 20
 """Of one test: what is larger takes too long here. `llft audit` judges it as well."""
 
