@@ -51,6 +51,9 @@ class Timeouts:
     backup_timeout_ns: int = 60 * MS
     retransmit_interval_ns: int = 5 * MS
     first_ack_delay_ns: int = 2 * MS
+    first_ack_patience_ns: int = 3 * MS
+    """For a message that came alone: as a rule the program's answer acknowledges it. Below the time after
+    which it would be sent again."""
     nack_interval_ns: int = 3 * MS
     keep_alive_interval_ns: int = 20 * MS
     propose_interval_ns: int = 4 * MS

@@ -69,8 +69,8 @@ class Inbox:
     def _after_lane(self, connection: Connection) -> None:
         self.messaging.indexes.touched.note(connection.fd)
         self.messaging.keep_alives.disturb(connection, self.replica.now_ns)
-        self.messaging.indexes.due.arm(connection, connection.ack_due_ns)
-        self.messaging.soonest_ns = min(self.messaging.soonest_ns, connection.ack_due_ns)
+        if self.standing.role == PRIMARY:
+            self.messaging.arm(connection, "ack_due_ns", connection.ack_due_ns)
         if connection.closed_here:
             self._drop_late(connection)
 
@@ -113,8 +113,10 @@ class Inbox:
             self._superseded(header.source_view, data)
             return
         if header.message_type == MessageType.KEEP_ALIVE:
-            self.replica.intra.on_keep_alive(message)
+            self.replica.intra.on_order(message)
             return
+        if message.order_bytes and header.message_type == MessageType.HEARTBEAT:
+            self.replica.intra.on_order(message)
         handler = self._local.get(header.message_type)
         payload = self._whole_payload(message)
         if handler is None or payload is None:
@@ -207,6 +209,8 @@ class Inbox:
         elif header.message_type == MessageType.NACK and self.standing.role in (PRIMARY, RECOVERING):
             body: Any = decode_body(MessageType.NACK, message.payload)
             self.replica.retention.on_remote_nack(connection, header, body)
+        elif header.message_type == MessageType.KEEP_ALIVE:
+            self.replica.acknowledgment.on_keep_alive(connection, header)
 
     def _on_unknown_connection(self, header: Header) -> None:
         """Over here, or (for a connection of our own) given up with an old primary: say so."""

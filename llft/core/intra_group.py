@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from llft.core.replica import Replica
 
 _CHUNKS_AT_ONCE = 16
+_ASKING = MessageFlag.ANSWER_AT_ONCE
+_SPARED = 4
+"""Once in so many intervals a Heartbeat goes by itself, whatever others there were: the pulse needs one."""
 
 
 class IntraGroup:
@@ -44,6 +47,7 @@ class IntraGroup:
         self.beat = 0
         self.heard_beat = 0
         self.heartbeat_ns = NEVER
+        self.beaten_ns = 0
         self.order_nack_ns = NEVER
         self.order_known_to_exist = 0
         birth_id = replica.standing.birth_id
@@ -93,8 +97,9 @@ class IntraGroup:
             else:
                 self.outbox.transmit(to, data)
 
-    def send_order(self, start: int, end: int, flags: MessageFlag = MessageFlag.NONE) -> None:
-        """KeepAlives on the intra-group connection that carry a piece of our order information."""
+    def send_order(self, start: int, end: int, *, ask: bool = False) -> None:
+        """KeepAlives on the intra-group connection that carry a piece of our order information. With `ask`
+        the last of it goes with a Heartbeat that backups answer at once."""
         self.messaging.lane.flush()
         room = self.messaging.fragment_room
         orders = self.messaging.lane.orders
@@ -103,12 +108,26 @@ class IntraGroup:
         while True:
             chunk = orders.slice(start, min(start + room, end))
             last = start + len(chunk) >= end
-            header = self.header(MessageType.KEEP_ALIVE, flags if last else MessageFlag.NONE)
-            message = Message(header, order_start=start, order_bytes=chunk)
-            self.outbox.multicast(self.standing.group_id, encode(message))
+            if ask and last:
+                self._ask(start, chunk)
+            else:
+                header = self.header(MessageType.KEEP_ALIVE, MessageFlag.NONE)
+                message = Message(header, order_start=start, order_bytes=chunk)
+                self.outbox.multicast(self.standing.group_id, encode(message))
             start += len(chunk)
             if last or not chunk:
                 return
+
+    def _ask(self, order_start: int, order_bytes: bytes) -> None:
+        """That was a beat: the next one of its own can wait, but not for ever (D-48)."""
+        self.beat += 1
+        header = self.header(MessageType.HEARTBEAT, _ASKING | self.replica.reticence.heartbeat_flags())
+        body = encode_body(self._heartbeat_body(self.messaging.lane.group_watermark))
+        message = Message(header, payload=body, order_start=order_start, order_bytes=order_bytes)
+        self.outbox.multicast(self.standing.group_id, encode(message))
+        if self.heartbeat_ns != NEVER:
+            interval_ns = self.timeouts.heartbeat_interval_ns
+            self.heartbeat_ns = min(self.outbox.now_ns + interval_ns, self.beaten_ns + _SPARED * interval_ns)
 
     # -- heartbeats (lines 56-59) ------------------------------------------------------------
 
@@ -120,7 +139,8 @@ class IntraGroup:
             interval_ns *= BACKUP_INTERVALS
         if not self.lonely:
             self.send_heartbeat(self.replica.reticence.heartbeat_flags())
-        self.heartbeat_ns = self.outbox.now_ns + interval_ns
+        self.beaten_ns = self.outbox.now_ns
+        self.heartbeat_ns = self.beaten_ns + interval_ns
 
     @property
     def lonely(self) -> bool:
@@ -139,7 +159,10 @@ class IntraGroup:
             self._send_heartbeat(replica.own_watermark(), flags, standing.view.birth_id)
 
     def _send_heartbeat(self, watermark: int, flags: MessageFlag, to: BirthId | None) -> None:
-        body = HeartbeatBody(
+        self.send(MessageType.HEARTBEAT, self._heartbeat_body(watermark), flags, to)
+
+    def _heartbeat_body(self, watermark: int) -> HeartbeatBody:
+        return HeartbeatBody(
             self.standing.birth_id,
             self.beat,
             self.heard_beat,
@@ -148,7 +171,6 @@ class IntraGroup:
             self.replica.performed_count,
             self.standing.change_num,
         )
-        self.send(MessageType.HEARTBEAT, body, flags, to)
 
     def on_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
         standing = self.standing
@@ -202,7 +224,8 @@ class IntraGroup:
             self.send(MessageType.NACK, body)
             self.order_nack_ns = self.outbox.now_ns + self.timeouts.nack_interval_ns
 
-    def on_keep_alive(self, message: Message) -> None:
+    def on_order(self, message: Message) -> None:
+        """A KeepAlive, or a Heartbeat that brings order information."""
         header = message.header
         standing = self.standing
         if header.source_view != standing.view or not standing.has_state:

@@ -57,7 +57,7 @@ class PeriodicProcessing:
             replica.retention.retransmit_unacked(connection)
         if now_ns >= connection.ack_due_ns:
             replica.acknowledgment.send_first_ack(connection)
-        if now_ns >= connection.keep_alive_ns:
+        if now_ns >= connection.keep_alive_ns and not self.messaging.keep_alives.can_wait(connection, now_ns):
             self._keep_alive(connection, now_ns)
         if now_ns - connection.heard_ns > self.timeouts.idle_connection_bound_ns:
             replica.reset_connection(connection, "idle: the remote group is not heard")
@@ -85,7 +85,7 @@ class PeriodicProcessing:
         if connection.settled and not self.messaging.silent:
             self.messaging.held_for(connection.remote_group_id).reflect_again()
             self.messaging.send_control(connection, MessageType.KEEP_ALIVE)
-            interval_ns = self.messaging.keep_alives.next_interval(connection)
+            interval_ns = self.messaging.keep_alives.next_interval(connection, now_ns)
         connection.keep_alive_ns = now_ns + interval_ns
 
     def _check_embryo(self, connection: Connection, now_ns: int) -> None:

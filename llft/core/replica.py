@@ -219,7 +219,7 @@ class Replica:
                 self.view_change.progress()
         if self.answer_wanted and standing.role == BACKUP:
             self.answer_wanted = False
-            self.intra.send_heartbeat(self.reticence.heartbeat_flags())
+            self.intra.on_heartbeat_timer()
         if self.reticence.switch_at >= 0:
             self.reticence.switch_if_ready()
         if engine.completions:
@@ -252,7 +252,7 @@ class Replica:
         self.messaging.waiting_for_backups = False
         if known < orders.end:
             self.timers.told_ns = self.now_ns
-            self.intra.send_order(known, orders.end, MessageFlag.ANSWER_AT_ONCE)
+            self.intra.send_order(known, orders.end, ask=True)
 
     # -- the order log -------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ class Timers:
                 continue
             # The view handshake has just spoken to everybody, and what is unacknowledged is pushed by it.
             self.messaging.arm(connection, "keep_alive_ns", now_ns + self.timeouts.keep_alive_interval_ns)
+            self.messaging.arm(connection, "ack_due_ns", connection.ack_due_ns)
             if connection.acked < connection.generated:
                 self.replica.retention.retransmit_later(connection)
         if self.replica.config.replication is Replication.SEMI_PASSIVE:
@@ -216,10 +217,11 @@ class Timers:
 
     def announce_commit(self) -> None:
         """D-10: gateways wait for the output commit; tell them when it has advanced. It is the same for all
-        connections with a group, so one is enough."""
+        connections with a group, so one is enough: the one sent on last, whose message may have been lost."""
         told: set[GroupId] = set()
         for connection in self.messaging.indexes.unacknowledged:
             group_id = connection.remote_group_id
             if connection.settled and group_id not in told:
                 told.add(group_id)
-                self.messaging.send_control(connection, MessageType.KEEP_ALIVE)
+                speaker = self.messaging.keep_alives.speaker_for(connection)
+                self.messaging.send_control(speaker, MessageType.KEEP_ALIVE)

@@ -255,7 +255,7 @@ class Driver:
         them a backup is known to live, and to have the order information that replies wait for (D-10)."""
         arrived = self._arrived
         for data in self.network.receive() if computing or len(arrived) < ARRIVED_AT_MOST else ():
-            if data[1:2] == _HEARTBEAT:
+            if data[1:2] == _HEARTBEAT and self.core.live:
                 self._step(events.MessageReceived(data))
             else:
                 arrived.append(data)

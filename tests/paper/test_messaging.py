@@ -339,7 +339,7 @@ class TestAcknowledgments:
             play.mark()
             play.act("c", Send(1, b"one"))
             play.deliver(Rule((REQUEST,)))
-            play.tick(2)
+            play.tick(3)
             (first_ack,) = play.sent(FIRST_ACK, "s1")
             play.deliver(Rule((FIRST_ACK,), to="c2"))
             assert play.sent(SECOND_ACK, "c2") == [], "it learned the order from this very message"

@@ -26,6 +26,7 @@ class Acknowledgment:
             connection.ack_due_ns = NEVER
             return
         if connection.settled:
+            connection.ack_told = connection.received_up_to
             messaging.send_control(connection, MessageType.FIRST_ACK)
         wait_ns = 2 * messaging.config.timeouts.retransmit_interval_ns
         messaging.arm(connection, "ack_due_ns", messaging.outbox.now_ns + wait_ns)
@@ -71,3 +72,15 @@ class Acknowledgment:
         elif position <= connection.received_up_to + self.messaging.config.limits.window_messages:
             connection.want(position)
             self.messaging.nack_soon(connection)
+
+    def on_keep_alive(self, connection: Connection, header: Header) -> None:
+        """The remote primary has sent messages up to this one: those not here were lost. What it has not got
+        of ours, which left long ago, was lost, too (D-44)."""
+        if header.msg_seq_num and header.view_base == connection.in_base:
+            connection.want(header.view_base + header.msg_seq_num)
+            self.messaging.nack_soon(connection)
+        if self.messaging.standing.am_primary and connection.acked < connection.transmitted:
+            timeouts, now_ns = self.messaging.config.timeouts, self.messaging.outbox.now_ns
+            left_ns = connection.retransmit_ns - timeouts.retransmit_interval_ns
+            if now_ns - left_ns > timeouts.nack_interval_ns:
+                self.messaging.arm(connection, "retransmit_ns", now_ns)

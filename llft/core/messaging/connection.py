@@ -36,8 +36,10 @@ class Connection:
         "ack_due_ns",
         "acked",
         "acked_in_view",
+        "ack_told",
         "birth_order_end",
         "calm_count",
+        "calm_until_ns",
         "closed_here",
         "collected_digest",
         "connection_id",
@@ -158,22 +160,20 @@ class Connection:
         self.in_base = 0
         self.in_prefix = b""
         self.second_acked = 0
+        self.ack_told = 0
+        """The position that the last acknowledgment of ours named."""
 
     def _init_life(self) -> None:
-        self.established = False
-        self.half_closed_here = False
-        self.half_closed_there = False
-        self.closed_here = False
+        self.established = self.half_closed_here = self.half_closed_there = self.closed_here = False
         self.over_at = -1
         """When both ends are closed: the remote group's watermark that ends it for good."""
         self.reset_reason = ""
-        self.ack_due_ns = NEVER
-        self.retransmit_ns = NEVER
-        self.nacked_ns = NEVER
-        self.keep_alive_ns = NEVER
+        self.ack_due_ns = self.retransmit_ns = self.nacked_ns = self.keep_alive_ns = NEVER
         self.heard_ns = 0
         self.calm_count = 0
         """KeepAlives since anything happened (D-44)."""
+        self.calm_until_ns = 0
+        """Until then it needs no KeepAlive, unless it waits."""
         self.due_ns = NEVER
 
     # -- sending ---------------------------------------------------------------------------

@@ -28,10 +28,16 @@ def header_of(messaging: Messaging, connection: Connection, message_type: Messag
         ack_view_num=connection.in_view.primary_view_num if connection.in_base >= 0 else 0,
         ack=acknowledged(connection),
         back=connection.members_timestamp,
+        msg_seq_num=_last_sent(connection) if message_type == MessageType.KEEP_ALIVE else 0,
         timestamp=lane.clock.value,
         order_watermark=lane.group_watermark,
         order_committed=lane.order_committed,
     )
+
+
+def _last_sent(connection: Connection) -> int:
+    """A KeepAlive shows what was sent, for the last of it may have been lost (D-44)."""
+    return max(connection.transmitted - connection.out_base, 0)
 
 
 def reset_of(messaging: Messaging, header: Header) -> Header:

@@ -1,14 +1,16 @@
-"""When a connection's next KeepAlive is due (lines 54-55, D-44).
+"""When a connection's next KeepAlive is due (lines 54-55, D-44), and the acknowledgment of what came.
 
 With thousands of idle connections KeepAlives are all that is left to do, and they all say the same. Laws:
 
  - For each remote group one connection, the *speaker*, is kept alive at the interval whatever happens: what
    concerns the groups and not a connection (order information, watermarks, commits, views) travels there as
    often as ever. It is the connection that was sent on last.
- - Any other connection is, too, until it has been quiet for `AT_FIRST` KeepAlives; from then on the interval
-   doubles, up to a bound far below the time after which silence ends a connection.
- - Quiet means that this end has nothing to tell and waits for nothing. Any message but a KeepAlive, either
-   way, and any news for the next KeepAlive ends it at once.
+ - One that waits is, too: a KeepAlive shows what was lost. A client waits for the acknowledgment of its
+   request, which comes with the reply. A server's reply is acknowledged with the next request, whenever that
+   comes.
+ - Any other connection speaks after CALM_INTERVALS without a message of this end, and after `AT_FIRST`
+   KeepAlives more and more rarely, up to a bound far below the time after which silence ends a connection.
+ - Any message but a KeepAlive, either way, and any news for the next KeepAlive begin anew.
 """
 
 from __future__ import annotations
@@ -17,52 +19,82 @@ from collections.abc import Callable
 
 from llft.config import Timeouts
 from llft.core.messaging.connection import Connection
-from llft.identifiers import GroupId
-from llft.instant import NEVER
+from llft.identifiers import GroupId, Role
 
-AT_FIRST = 8
-"""So often news are told at the interval: only a loss of all of them makes the next doublings matter."""
-_DOUBLINGS_MAX = 5
+CALM_INTERVALS = 4
+AT_FIRST = 4
+"""So often news are told soon: only a loss of all of them makes the next doublings matter."""
+_DOUBLINGS_MAX = 3
 _BEFORE_IDLE_BOUND = 8
 """At least so many KeepAlives must be lost before a living group is taken for gone."""
 
 
 class KeepAlives:
-    __slots__ = ("_arm", "_interval_ns", "_longest_ns", "_speakers")
+    __slots__ = ("_arm", "_calm_ns", "_interval_ns", "_longest_ns", "_speakers")
 
     def __init__(self, timeouts: Timeouts, arm: Callable[[Connection, str, int], None]) -> None:
         self._arm = arm
         self._interval_ns = timeouts.keep_alive_interval_ns
         bound_ns = timeouts.idle_connection_bound_ns // _BEFORE_IDLE_BOUND
-        self._longest_ns = max(min(self._interval_ns << _DOUBLINGS_MAX, bound_ns), self._interval_ns)
+        self._calm_ns = max(min(self._interval_ns * CALM_INTERVALS, bound_ns), self._interval_ns)
+        self._longest_ns = max(min(self._calm_ns << _DOUBLINGS_MAX, bound_ns), self._interval_ns)
         self._speakers: dict[GroupId, Connection] = {}
 
     def on_transmit(self, connection: Connection, now_ns: int) -> None:
         """An application message left on the connection: it stands for a KeepAlive."""
         self._speakers[connection.remote_group_id] = connection
-        self.disturb(connection, now_ns)
-        connection.keep_alive_ns = now_ns + self._interval_ns
+        connection.calm_count = 0
+        connection.calm_until_ns = now_ns + self._calm_ns
+        connection.keep_alive_ns = at_ns = now_ns + self._interval_ns
+        if connection.due_ns > at_ns:
+            self._arm(connection, "keep_alive_ns", at_ns)
 
-    def disturb(self, connection: Connection, now_ns: int) -> None:
-        """Something happened on the connection."""
-        if connection.calm_count:
+    def disturb(self, connection: Connection, now_ns: int, *, soon: bool = False) -> None:
+        """Something happened on the connection. `soon`: the remote group waits for the news."""
+        if connection.calm_count or soon:
             connection.calm_count = 0
             if not connection.reset_reason:
-                at_ns = min(connection.keep_alive_ns, now_ns + self._interval_ns)
-                self._arm(connection, "keep_alive_ns", at_ns)
+                at_ns = now_ns + (self._interval_ns if soon else self._calm_ns)
+                connection.calm_until_ns = min(connection.calm_until_ns, at_ns)
+                self._arm(connection, "keep_alive_ns", min(connection.keep_alive_ns, at_ns))
 
-    def next_interval(self, connection: Connection) -> int:
+    def on_collected(self, connection: Connection, kept: int, now_ns: int) -> None:
+        """Of `kept` messages all members have some: the remote group's window may be full of those."""
+        self.disturb(connection, now_ns, soon=kept - len(connection.delivered) > 1)
+
+    def can_wait(self, connection: Connection, now_ns: int) -> bool:
+        """The interval is over, but nobody needs a KeepAlive yet."""
+        if now_ns >= connection.calm_until_ns or not is_calm(connection):
+            return False
+        if self.speaker_for(connection) is connection:
+            return False
+        connection.keep_alive_ns = connection.calm_until_ns
+        return True
+
+    def next_interval(self, connection: Connection, now_ns: int) -> int:
         """A KeepAlive was sent on the connection: when the next one is due, if nothing happens."""
-        group_id = connection.remote_group_id
-        speaker = self._speakers.get(group_id)
-        if speaker is None or not can_speak(speaker):
-            speaker = self._speakers[group_id] = connection
-        if speaker is connection or not is_quiet(connection):
+        connection.calm_until_ns = now_ns + self._calm_ns
+        if self.speaker_for(connection) is connection or not is_calm(connection):
             connection.calm_count = 0
             return self._interval_ns
         connection.calm_count += 1
         doublings = min(max(connection.calm_count - AT_FIRST, 0), _DOUBLINGS_MAX)
-        return min(self._interval_ns << doublings, self._longest_ns)
+        return min(self._calm_ns << doublings, self._longest_ns)
+
+    def speaker_for(self, connection: Connection) -> Connection:
+        """Of the connections with that group."""
+        group_id = connection.remote_group_id
+        speaker = self._speakers.get(group_id)
+        if speaker is None or not can_speak(speaker):
+            speaker = self._speakers[group_id] = connection
+        return speaker
+
+
+def ack_delay_ns(connection: Connection, timeouts: Timeouts) -> int:
+    """A message that came alone is answered soon, as a rule; the first and the last one often are not."""
+    alone = connection.received_up_to == connection.ack_told + 1
+    patient = alone and connection.established and not connection.half_closed_there
+    return timeouts.first_ack_patience_ns if patient else timeouts.first_ack_delay_ns
 
 
 def can_speak(connection: Connection) -> bool:
@@ -70,12 +102,10 @@ def can_speak(connection: Connection) -> bool:
     return connection.settled and not connection.reset_reason and not connection.closed_here
 
 
-def is_quiet(connection: Connection) -> bool:
-    """Open at both ends, and as far as this one knows all members of both groups have all that was sent."""
+def is_calm(connection: Connection) -> bool:
+    """Open at both ends, nothing is missing, and all requests are acknowledged."""
     if not connection.settled or connection.frozen or not connection.fd:
         return False
-    if connection.half_closed_here or connection.half_closed_there or connection.ack_due_ns != NEVER:
+    if connection.half_closed_here or connection.half_closed_there or connection.nacks:
         return False
-    if connection.sent or connection.transmitted < connection.generated or connection.nacks:
-        return False
-    return not (connection.received or connection.pending or connection.delivered or connection.marks)
+    return connection.role == Role.SERVER or connection.acked >= connection.generated

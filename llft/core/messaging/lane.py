@@ -74,6 +74,7 @@ class ReferenceLane:
 
     __slots__ = (
         "ack_delay_ns",
+        "ack_patience_ns",
         "by_prefix",
         "carried_limit_bytes",
         "clock",
@@ -100,6 +101,7 @@ class ReferenceLane:
         self.unmarked: Connection | None = None
         """Delivered from, and the entry that says so is about to be recorded."""
         self.ack_delay_ns = standing.config.timeouts.first_ack_delay_ns
+        self.ack_patience_ns = standing.config.timeouts.first_ack_patience_ns
         self.carried_limit_bytes = standing.config.limits.order_carried_bytes
 
     def expect(self, connection: Connection, data: bytes) -> None:
@@ -144,8 +146,8 @@ class ReferenceLane:
         connection.received.append(
             _new_tuple(ReceivedMessage, (position, timestamp, connection.in_view, 0, data[start:], order_end))
         )
-        connection.heard_ns = now_ns
-        connection.ack_due_ns = min(connection.ack_due_ns, now_ns + self.ack_delay_ns)
+        delay_ns = self.ack_patience_ns if position == connection.ack_told + 1 else self.ack_delay_ns
+        connection.heard_ns, connection.ack_due_ns = now_ns, min(connection.ack_due_ns, now_ns + delay_ns)
         acked = connection.out_base + ack
         if acked > connection.acked_in_view:
             connection.acked_in_view = acked

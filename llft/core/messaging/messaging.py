@@ -22,7 +22,7 @@ from llft.core.messaging.connection_table import ConnectionTable
 from llft.core.messaging.flow_control import IntraGroupFlowControl, may_receive
 from llft.core.messaging.headers import fragment_key, header_of, names_base, reset_of, vouched_for
 from llft.core.messaging.indexes import Indexes
-from llft.core.messaging.keep_alives import KeepAlives
+from llft.core.messaging.keep_alives import KeepAlives, ack_delay_ns
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.lane import Lane, ReferenceLane, acknowledge
 from llft.core.messaging.reflection import HeldOrder
@@ -159,7 +159,7 @@ class Messaging:
             self.outbox.multicast(connection.remote_group_id, self.lane.datagram(connection, message))
         else:
             self.transmit_fragments(connection, message, ())
-        connection.ack_due_ns = NEVER
+        connection.ack_due_ns, connection.ack_told = NEVER, connection.received_up_to
         self.keep_alives.on_transmit(connection, now_ns)
         if connection.retransmit_ns == NEVER:
             self.arm(connection, "retransmit_ns", now_ns + self.config.timeouts.retransmit_interval_ns)
@@ -317,7 +317,7 @@ class Messaging:
             self.arm(connection, "nacked_ns", self.outbox.now_ns + wait_ns)
 
     def ack_soon(self, connection: Connection) -> None:
-        due_ns = self.outbox.now_ns + self.config.timeouts.first_ack_delay_ns
+        due_ns = self.outbox.now_ns + ack_delay_ns(connection, self.config.timeouts)
         if connection.ack_due_ns > due_ns:
             self.arm(connection, "ack_due_ns", due_ns)
 
@@ -445,9 +445,9 @@ class Messaging:
         if watermark > self.lane.group_watermark:
             self.lane.group_watermark = watermark
             self.lane.orders.discard(watermark)
-        watermark = self.lane.group_watermark
         for connection in self.indexes.marked:
-            timestamp = connection.collect_delivered(watermark)
+            kept = len(connection.delivered)
+            timestamp = connection.collect_delivered(self.lane.group_watermark)
             if timestamp:
-                self.keep_alives.disturb(connection, self.outbox.now_ns)
+                self.keep_alives.on_collected(connection, kept, self.outbox.now_ns)
                 self.outbox.record(Collected, connection.connection_id, "delivered", timestamp)

@@ -42,6 +42,7 @@ TYPE_PLACE = 1
 """Of the message type in a datagram (`wire.header`); the flags follow the prefix, the sender the header."""
 
 _HEARTBEAT = int(MessageType.HEARTBEAT)
+_ASKING = int(MessageFlag.ANSWER_AT_ONCE)
 _TURNS = (
     int(MessageType.PROPOSE_PRIMARY),
     int(MessageType.PROPOSE_PRIMARY_ACK),
@@ -125,7 +126,7 @@ def open_pulse(transport: Transport, birth_id: BirthId, timeouts: Timeouts) -> t
 class NativePulse:
     __slots__ = (
         *("_library", "_transport", "_sender", "_rhythm"),
-        *("_life", "_beat_ns", "_again_ns", "_leave_ns"),
+        *("_life", "_beat_ns", "_again_ns", "_leave_ns", "_spent"),
         *("_prefix", "_to", "_route", "_over", "_unrouted"),
     )
 
@@ -143,6 +144,7 @@ class NativePulse:
         self._life = ctypes.c_int64.in_dll(library, "pulse_beat_ns")
         self._beat_ns = 0
         self._again_ns = 0
+        self._spent = 0
         self._leave_ns = 0
         """So much longer than a primary it may be silent."""
         self._prefix = _NOTHING
@@ -159,8 +161,11 @@ class NativePulse:
     def note(self, to: GroupId | BirthId, data: bytes) -> None:
         kind = data[TYPE_PLACE]
         if kind == _HEARTBEAT:
-            if to != self._to or data[PREFIX_BYTES] or not data.startswith(self._prefix):
+            flags = data[PREFIX_BYTES]
+            if to != self._to or flags & ~_ASKING or not data.startswith(self._prefix):
                 self._consider(to, data)
+            elif flags:
+                self._live(originals.monotonic_ns())
             else:
                 self._beaten(data)
         elif kind in _TURNS:
@@ -205,18 +210,24 @@ class NativePulse:
         failed = self._library.pulse_route(addresses, len(route))
         assert not failed, f"pulse_route: {failed}"
 
-    def _beaten(self, data: bytes) -> None:
-        now_ns = originals.monotonic_ns()
+    def _live(self, now_ns: int) -> None:
         late_ns = now_ns - self._beat_ns - self._rhythm.patience_ns
         self._beat_ns = self._life.value = now_ns + self._leave_ns
         if late_ns > 0:  # so many were sent instead
-            self._supply(data, late_ns // self._rhythm.spacing_ns + 1)
+            self._spent += late_ns // self._rhythm.spacing_ns + 1
+
+    def _beaten(self, data: bytes) -> None:
+        """A Heartbeat like those that are repeated."""
+        now_ns = originals.monotonic_ns()
+        self._live(now_ns)
+        if self._spent:
+            self._supply(data, self._spent)
         elif now_ns >= self._again_ns:
             self._supply(data, SEALED_AT_ONCE)
 
     def _supply(self, data: bytes, count: int) -> None:
         rhythm = self._rhythm
-        self._again_ns = self._beat_ns + rhythm.supply_ns
+        self._again_ns, self._spent = self._beat_ns + rhythm.supply_ns, 0
         route = self._transport.route(self._to)
         if route != self._route:
             self._set_route(route)

@@ -87,8 +87,8 @@ PLANTS = (
         "ack-one-too-high",
         "the ack field names a message that has not come yet",
         (Patch(lane, "acknowledged", _one_more), Patch(headers, "acknowledged", _one_more)),
-        profile="loss",
-        seed=1,
+        profile="double-crash-loss",
+        seed=39,
     ),
     Plant(
         "collect-sent-early",
@@ -111,7 +111,7 @@ PLANTS = (
         "a message that is not acknowledged is not sent again",
         (Patch(Retention, "retransmit_unacked", _gives_up),),
         profile="loss",
-        seed=1,
+        seed=26,
     ),
     Plant(
         "nack-unanswered",
@@ -134,7 +134,7 @@ PLANTS = (
         "messages of a superseded remote primary are accepted (D-06)",
         (Patch(Messaging, "accepts_view", _accepts_superseded),),
         profile="reorder",
-        seed=38,
+        seed=98,
     ),
     Plant(
         "finished-comes-alive",
