@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from contextlib import suppress
+import signal
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 from llft.cli.arguments import add_spark
 from llft.errors import MisuseError
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
 STORE = ".llft-watch"
+POLL_S = 1
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,8 +58,22 @@ def run(arguments: argparse.Namespace) -> int:
 
         query = watch(spark, str(arguments.path), store, tell, once=arguments.once)
         try:
-            with suppress(KeyboardInterrupt):  # which is how it ends
-                query.awaitTermination()
+            wait_for(query)
         finally:
             query.stop()
     return 1 if alarms_of(store) else 0
+
+
+def wait_for(query: StreamingQuery) -> None:
+    """Until it ends, or somebody says so by a signal. The signal raises nothing: in the middle of a call, half
+    of Java's answer would be taken for the answer to the next one."""
+    stopped = Event()
+    before = {
+        number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        while not stopped.is_set() and not query.awaitTermination(POLL_S):
+            pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
