@@ -65,8 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def wait_for(query: StreamingQuery) -> None:
-    """Until it ends, or somebody says so by a signal. The signal raises nothing: in the middle of a call, half
-    of Java's answer would be taken for the answer to the next one."""
+    """Until it ends, or somebody says so by a signal. That raises nothing: if it broke into a call, what Java
+    answers to that one would be taken for the answer to the next."""
     stopped = Event()
     before = {
         number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)
