@@ -83,7 +83,8 @@ class Limits:
     order_carried_bytes: int = 400
     """At most so many bytes of order information ride on one datagram."""
     joiner_log_messages: int = 4096
-    state_update_operations: int = 200
+    state_update_operations: int = 1000
+    """Semi-passive: after so many entries of the order log backups get the state before its time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from llft.config import Replication
+
 
 def add_group(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--group", metavar="NAME", help="which group (default: the only one that runs)")
@@ -16,6 +18,15 @@ def add_json(parser: argparse._ActionsContainer) -> None:
 def add_command(parser: argparse.ArgumentParser) -> None:
     """The user's command, after `--`; `program.resolve` says what to do if there is none."""
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="the program's usual command, after --")
+
+
+def add_replication(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--replication",
+        choices=[kind.value for kind in Replication],
+        help="semi-active: backups execute what the primary does (default); semi-passive: they hold its "
+        "state, log what follows, and execute nothing until one of them takes over",
+    )
 
 
 def positive(text: str) -> int:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from llft.cli.arguments import add_json, positive, positive_float
-from llft.config import Checkpoints
+from llft.cli.arguments import add_json, add_replication, positive, positive_float
+from llft.config import Checkpoints, Replication
+
+PASSIVE_LOG_KB = 64
+"""A semi-passive group's server has an image taken so often: a backup that takes over replays what followed.
+Its clients stay connected, so it is no use for hooks."""
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -47,6 +51,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def _add_group(figure: argparse.ArgumentParser, *, pace_ms: float) -> None:
     _add_sizes(figure, replicas=3)
+    add_replication(figure)
     figure.add_argument(
         "--pace-ms",
         type=positive_float,
@@ -128,6 +133,12 @@ def _run_soak(arguments: argparse.Namespace) -> int:
     return bench_soak.run(arguments)
 
 
+def _group_settings(replication: str | None) -> str:
+    if replication != Replication.SEMI_PASSIVE.value:
+        return ""
+    return f'replication = "{replication}"\ncheckpoints = "image"\ncheckpoint_log_kb = {PASSIVE_LOG_KB}'
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Perform the verb; returns the exit status."""
     from llft.cli.live_demo import perform
@@ -142,5 +153,7 @@ def run(arguments: argparse.Namespace) -> int:
         signal=signal_number(arguments.signal),
         seconds=arguments.seconds,
         config=arguments.config,
+        replication=arguments.replication or Replication.SEMI_ACTIVE.value,
+        group_settings=_group_settings(arguments.replication),
     )
     return perform(options, as_json=arguments.json)

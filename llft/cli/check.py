@@ -116,7 +116,7 @@ def try_program(program: Program, seconds: float, threads: ThreadMode = ThreadMo
             program=program,
             replicas=1,
             library=make_library(directory.path),
-            settings=Settings().with_threads(Path(home).name, threads).to_json(),
+            settings=Settings().with_group(Path(home).name, threads=threads).to_json(),
         )
         slot = Slot("replica", 1, directory.log("replica-1"), directory.socket("replica-1"))
         slot.start(program.command(plan.replica_module), environment_of(plan, directory, slot, founds=True))

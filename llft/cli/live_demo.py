@@ -46,6 +46,7 @@ def _try(
         counts, trial.failovers, suspicions=suspicions, failure=failure, calm=not options.kills
     )
     verdict |= {"replicas": options.replicas, "clients": options.clients, "pace_ms": options.pace_ms}
+    verdict["replication"] = options.replication
     verdict["seconds"] = round(time.monotonic() - started_s, 1)
     if judge is not None and trial.directory.journal.exists():
         verdict["audit"] = judge(trial.directory.journal)

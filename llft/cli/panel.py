@@ -25,7 +25,8 @@ def clock_text() -> str:
 def group_lines(group: Mapping[str, Any]) -> list[str]:
     """A group, as in `llft status --json`, for people."""
     where = ", ".join(f"{host}:{port}" for host, port in group["listening"]) or "nowhere yet"
-    lines = [f"group {group['group']}, listening on {where}", _ROW.format(*COLUMNS)]
+    kinds = sorted({member["replication"] for member in group["members"] if member.get("replication")})
+    lines = [f"group {', '.join([group['group'], *kinds])}, listening on {where}", _ROW.format(*COLUMNS)]
     lines += [_member_line(member) for member in group["members"]]
     for gateway in group["gateways"]:
         state = "down" if gateway["pid"] is None else f"pid {gateway['pid']}"
@@ -42,7 +43,14 @@ def _member_line(member: Mapping[str, Any]) -> str:
     uptime_s = member.get("uptime_s")
     up = "-" if uptime_s is None else f"{uptime_s:.1f}s"
     names = ("replica", "pid", "role", "view", "rank", "precedence", "lag", "performed", "lives")
-    return _ROW.format(*(shown(name) for name in names), up) + _silence(member) + _last_end(member)
+    row = _ROW.format(*(shown(name) for name in names), up)
+    return row + _stored(member) + _silence(member) + _last_end(member)
+
+
+def _stored(member: Mapping[str, Any]) -> str:
+    """Of a semi-passive backup."""
+    held = member.get("stored")
+    return f"  holds {held['state_bytes']} B of state, {held['log_bytes']} B of log" if held else ""
 
 
 def _silence(process: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from llft.errors import LlftError
 from llft.runtime import settings_file
 from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
 from llft.runtime.native.image import ImageError, randomised, stop_randomising
+from llft.runtime.own_directory import DATA, Data, begin_with_seed, own
 from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
 from llft.runtime.restoring import IMAGE_TO_BE
 from llft.runtime.settings import Settings
@@ -59,6 +60,7 @@ def main() -> None:
     if FORMER in os.environ:
         specification["former"] = json.loads(os.environ.pop(FORMER))
     try:
+        own_data(specification)
         if "former" not in specification and SCRATCH not in os.environ:
             become_past(specification)
         if IMAGE_TO_BE in os.environ:
@@ -72,7 +74,7 @@ def main() -> None:
         sys.exit(BAD_SPECIFICATION_STATUS)
     signal.signal(signal.SIGTERM, lambda number, frame: process.leave())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    program = Program(specification["program"], temporary=specification["temporary"])
+    program = Program(specification, temporary=specification["temporary"])
     process.start()
     process.driver.run_main(lambda: process.ended(program.run(process, process.checkpoints.program_begins)))
 
@@ -86,6 +88,17 @@ def fix_addresses(specification: dict[str, Any]) -> None:
         BIRTHPLACE.start_anew({**once, FIXED: "1"})
 
 
+def own_data(specification: dict[str, Any]) -> None:
+    """The data directory. A scratch process goes through the program's past, too, with files of its own."""
+    if DATA not in specification:
+        return
+    if SCRATCH in os.environ:
+        temporary = read_task(os.environ[SCRATCH]).temporary
+        own_copy = f"{temporary.removesuffix('.tmp')}.data.tmp"
+        specification[DATA] = Data(*specification[DATA])._replace(copy=own_copy)
+    own(Data(*specification[DATA]))
+
+
 def try_state(specification: dict[str, Any], task_path: str) -> None:
     """This is a scratch process: the program is restored from a state, and followed for a while. By an image
     it goes on in `runtime.arising`."""
@@ -94,7 +107,7 @@ def try_state(specification: dict[str, Any], task_path: str) -> None:
     if task.source == IMAGE:
         become(orders_for(specification, task.state, [], task_path, task.temporary))
     life = ScratchLife(specification, task)
-    program = Program(specification["program"], temporary=task.temporary)
+    program = Program(specification, temporary=task.temporary)
     life.begin()
     life.driver.run_main(lambda: life.ended(program.run(life, life.program_begins)))
 
@@ -146,8 +159,9 @@ def _end_with_parent() -> None:
 class Program:
     """The user's program, from its command line: `script.py ARG...`, or `-m MODULE ARG...`."""
 
-    def __init__(self, words: list[str], *, temporary: str) -> None:
-        self.words = words
+    def __init__(self, specification: dict[str, Any], *, temporary: str) -> None:
+        self.words: list[str] = specification["program"]
+        self._data = Data(*specification[DATA]) if DATA in specification else None
         self._temporary = temporary
 
     def run(self, port: Port, begins: Callable[[Interposed], None] = lambda interposed: None) -> int:
@@ -157,6 +171,8 @@ class Program:
         from llft.interpose.install import install
 
         own_temporary_directory(self._temporary)
+        if self._data is not None:
+            begin_with_seed(self._data)
         install(port)
         begins(marks)
         _look_for_packages()

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llft.cli.arguments import add_command, positive
-from llft.config import Checkpoints, ThreadMode
+from llft.cli.arguments import add_command, add_replication, positive
+from llft.config import Checkpoints, Replication, ThreadMode
 from llft.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="token: one thread at a time, for every program (default); ordered: side by side, for a program "
         "that computes in C code and keeps all its threads share under locks. Alike on all hosts",
     )
+    _add_updates(parser)
     _add_state(parser)
     parser.add_argument(
         "--metrics", type=positive, metavar="PORT", help="serve Prometheus metrics on this local port"
@@ -71,6 +72,22 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.set_defaults(run=run)
 
 
+def _add_updates(parser: argparse.ArgumentParser) -> None:
+    add_replication(parser)
+    parser.add_argument(
+        "--update-ms",
+        type=positive,
+        metavar="MS",
+        help="semi-passive: backups get the state so often (default: 100)",
+    )
+    parser.add_argument(
+        "--update-operations",
+        type=positive,
+        metavar="N",
+        help="semi-passive: and after so many operations (default: 1000)",
+    )
+
+
 def _add_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoints",
@@ -78,6 +95,12 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
         help="where the state of the program comes from, for joining and for dropping old log: its hooks, an "
         "image of its process (at addresses that are not random), or none; auto, the default: hooks if it "
         "has them, else none",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="a directory that is part of the program's state: each replica sees files of its own there",
     )
     parser.add_argument(
         "--durable", action="store_true", help="keep every replica's history on disk, in the run directory"
@@ -153,11 +176,7 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
     if replicas > REPLICA_LIMIT or arguments.first + replicas - 1 > REPLICA_NUMBER_MAX:
         remedy = f"at most {REPLICA_LIMIT} on a host, and none with a number above {REPLICA_NUMBER_MAX}"
         raise MisuseError("too-many-replicas", remedy, replicas=replicas, first=arguments.first)
-    settings = read_settings(arguments.config)
-    if arguments.threads:
-        settings = settings.with_threads(directory.group, ThreadMode(arguments.threads))
-    if arguments.checkpoints:
-        settings = settings.with_checkpoints(directory.group, Checkpoints(arguments.checkpoints))
+    settings = settings_for(arguments, directory.group)
     local = settings.transport.interface.startswith("127.")
     if arguments.join and local:
         raise MisuseError("join-on-loopback", "name the interface in llft.toml (--config)")
@@ -180,8 +199,29 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
         durable=arguments.durable or arguments.restore,
         sync=arguments.fsync == "always",
         past=history_for(arguments, directory),
+        data=settings.group(directory.group).data,
         fixed_addresses=settings.may_have_images(directory.group),
     )
+
+
+def settings_for(arguments: argparse.Namespace, group: str) -> Settings:
+    """What the file says, and the command line above it."""
+    settings = read_settings(arguments.config)
+    kinds = {"threads": ThreadMode, "checkpoints": Checkpoints, "replication": Replication}
+    asked = {name: getattr(arguments, name) for name in kinds}
+    given: dict[str, object] = {name: kinds[name](value) for name, value in asked.items() if value}
+    settings = settings.with_updates(interval_ms=arguments.update_ms, operations=arguments.update_operations)
+    if arguments.data is not None:
+        given["data"] = str(arguments.data.absolute())
+    if given:
+        settings = settings.with_group(group, **given)
+    found = settings.group(group)
+    if found.obstacle:
+        raise MisuseError("settings-do-not-fit", found.obstacle, group=group)
+    if found.replication is Replication.SEMI_PASSIVE and (arguments.durable or arguments.restore):
+        remedy = "a semi-passive backup keeps no history on disk: run it semi-active, or without --durable"
+        raise MisuseError("settings-do-not-fit", remedy, group=group)
+    return settings
 
 
 def history_for(arguments: argparse.Namespace, directory: RunDirectory) -> Past | None:

@@ -32,6 +32,7 @@ from llft.cli.free_port import free_port
 from llft.cli.kill import send_signal
 from llft.cli.stolen import stolen_ms
 from llft.cli.survey import Group, Member, all_joined, primary_of, require_primary, survey
+from llft.config import Replication
 from llft.errors import LlftError, MisuseError, PeerError
 from llft.runtime.settings import group_id_of
 from llft.runtime.supervisor.run_directory import RunDirectory
@@ -62,6 +63,8 @@ class TrialOptions:
     signal: int = signal.SIGKILL
     seconds: float | None = None
     config: Path | None = None
+    replication: str = Replication.SEMI_ACTIVE.value
+    """As `group_settings` have it."""
     group_settings: str = ""
     """Of the group, as in `llft.toml`."""
     server_words: tuple[str, ...] = ()

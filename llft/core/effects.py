@@ -45,6 +45,16 @@ class CaptureState(NamedTuple):
     """Checkpoint the application now, all its threads being parked, and answer with
     StateCaptured before anything else happens."""
 
+    for_joiner: bool = True
+    """False: it is an update for semi-passive backups, which have the former one."""
+
+
+class StoreState(NamedTuple):
+    """At a semi-passive backup: hold what was captured, so that RestoreState can be performed without
+    whoever captured it, and then answer with StateStored. It may take a while; one at a time."""
+
+    state: bytes
+
 
 class RestoreState(NamedTuple):
     """Become the application that was captured: its threads are parked in the operations
@@ -80,6 +90,7 @@ Effect = (
     | ResumeThread
     | StartThread
     | CaptureState
+    | StoreState
     | RestoreState
     | ResetApplication
     | WriteRecord

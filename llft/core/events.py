@@ -58,6 +58,12 @@ class StateCaptured(NamedTuple):
     state: bytes
 
 
+class StateStored(NamedTuple):
+    """The answer to StoreState; not `held`: it could not be had, and what was held before still is."""
+
+    held: bool
+
+
 class SwitchRequested(NamedTuple):
     """An operator wants the backup of rank 2 to take over from this primary."""
 
@@ -74,6 +80,7 @@ Event = (
     | ThreadEnded
     | PeerDied
     | StateCaptured
+    | StateStored
     | SwitchRequested
     | LeaveRequested
 )

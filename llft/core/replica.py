@@ -106,8 +106,7 @@ class Replica:
         self.lineage: list[ViewId] = []
         self.performed_view: ViewId = NO_VIEW
         """The view whose beginning the application has passed."""
-        self.followed_base = 0
-        self._journalled = 0
+        self.followed_base = self._journalled = 0
         self._overtaken: dict[int, Entry] = {}
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
         self.answer_wanted = False
@@ -120,6 +119,7 @@ class Replica:
             events.Started: self._on_started,
             events.PeerDied: lambda event: self.timers.on_certificate(event.birth_id),
             events.StateCaptured: lambda event: self.transfer.on_state_captured(event.state),
+            events.StateStored: lambda event: self.semi_passive.on_stored(held=event.held),
             events.SwitchRequested: lambda event: self.reticence.request_switch(),
             events.LeaveRequested: lambda event: self.reticence.request_leave(),
         }
@@ -225,7 +225,7 @@ class Replica:
         if engine.completions:
             self.hand_out_completions()
         if self.transfer.recipients and standing.role == PRIMARY and not self.reticence.silent:
-            self.outbox.effects.append(CaptureState())
+            self.outbox.effects.append(CaptureState(self.transfer.recipients != [NO_BIRTH]))
 
     def hand_out_completions(self) -> None:
         for what, thread, value in self.determinizer.drain():
@@ -496,8 +496,7 @@ class Replica:
         if self.standing.view not in self.lineage:
             self.lineage.append(self.standing.view)
         if self.config.replication is Replication.SEMI_PASSIVE:
-            self.semi_passive.newest_state = state
-            self.semi_passive.stored_ns = self.now_ns
+            self.semi_passive.on_joined(state)
         else:
             self.determinizer.restore(state["determinizer"], self.now_ns)
             self.outbox.effects.append(RestoreState(state["application"]))

@@ -1,7 +1,8 @@
 """A semi-passive backup: it logs and stores states, and performs nothing until it is promoted.
 
 Its log begins where its newest state ends. An update replaces the state, and the log up to it is dropped;
-an update that is ahead of the log waits. Promotion restores the state and performs the log, in
+an update that is ahead of the log waits, and so does one that the shell does not hold yet (StoreState): what
+would be dropped may be needed until then. Promotion restores the state and performs the log, in
 the order that the primary determined: so nothing is done twice that the state contains already.
 """
 
@@ -11,8 +12,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from llft.core.effects import RestoreState
+from llft.core.effects import RestoreState, StoreState
 from llft.core.standing import RECOVERING
+from llft.core.state_transfer import application_of
 from llft.journal.record import StateApplied
 from llft.wire.messages import StateBody
 from llft.wire.order import PRIMARY_VIEW, Entry
@@ -28,6 +30,8 @@ class SemiPassive:
         """Entries after the newest state, with their numbers."""
         self.newest_state: dict[str, Any] | None = None
         self.pending_update: StateBody | None = None
+        self.storing = False
+        """The shell has been given a state, and has not said that it holds it."""
         self.stored_ns = 0
         """When the newest state came: the group clock has gone on since."""
 
@@ -36,15 +40,37 @@ class SemiPassive:
         if entry[0] == PRIMARY_VIEW:
             self.replica.view_change.journal_view(entry[1], number)
 
+    def on_joined(self, state: dict[str, Any]) -> None:
+        """The State message is adopted: what is logged from now on follows it."""
+        self.newest_state, self.stored_ns = state, self.replica.now_ns
+        self._store(state["application"])
+
     def on_update(self, body: StateBody) -> None:
+        """One that comes while another is being stored is dropped: the newest is sent again."""
+        if self.newest_state is not None and body.order_offset <= self.newest_state["offset"]:
+            self.replica.acknowledge_state(body)
+            return
+        if self.storing:
+            return
+        application = application_of(body)
         self.pending_update = body
+        self._store(application)
+
+    def _store(self, application: bytes) -> None:
+        self.storing = True
+        self.replica.outbox.effects.append(StoreState(application))
+
+    def on_stored(self, *, held: bool) -> None:
+        self.storing = False
+        if not held:
+            self.pending_update = None
         self.apply_pending_update()
 
     def apply_pending_update(self) -> None:
-        """Take the newest state, once the log up to its point is complete."""
+        """Take the newest state, once the shell holds it and the log up to its point is complete."""
         replica = self.replica
         body, cursor = self.pending_update, replica.cursor
-        if body is None or cursor is None or replica.standing.role == RECOVERING:
+        if body is None or self.storing or cursor is None or replica.standing.role == RECOVERING:
             return
         if body.order_offset > cursor.watermark:
             return

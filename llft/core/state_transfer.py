@@ -77,6 +77,14 @@ class StateTransfer:
         if recipient not in self.recipients:
             self.recipients.append(recipient)
 
+    def has_much_to_tell(self) -> bool:
+        """At a semi-passive primary: so much was performed that the next update need not wait for its time,
+        unless the last one is still on its way. Looked at with every deadline, so at every beat."""
+        if self.update_ns == NEVER or self.without_update:
+            return False
+        performed_count = self.replica.performed_count - self.updated_count
+        return performed_count >= self.replica.config.limits.state_update_operations
+
     def on_state_captured(self, application: bytes) -> None:
         """Lines 41-42: the state of this very moment, sent to whoever waits for it."""
         replica = self.replica
@@ -156,17 +164,11 @@ class StateTransfer:
     # -- at a backup -----------------------------------------------------------------------------
 
     def load(self, body: StateBody) -> dict[str, Any]:
-        start = _LENGTH.size
-        if len(body.state) < start:
-            raise PeerError("state_too_short", "ask for the state again")
-        end = start + _LENGTH.unpack_from(body.state)[0]
-        state = snapshot.load(body.state[start:end])
-        state["application"] = body.state[end:]
+        state = snapshot.load(body.state[_LENGTH.size : _end_of_protocols(body)])
+        state["application"] = application_of(body)
         missing = [name for name in _PARTS if name not in state]
         if missing:
             raise PeerError("state_incomplete", "ask for the state again", missing=missing)
-        if crc32(state["application"]) != body.digest:
-            raise PeerError("state_digest_differs", "ask for the state again")
         return state
 
     def adopt(self, state: dict[str, Any]) -> None:
@@ -208,6 +210,20 @@ class StateTransfer:
             over = connection.connection_id in table.finished
             if over or (0 < connection.fd < state["next_fd"] and connection.connection_id not in present):
                 replica.messaging.forget(connection)
+
+
+def application_of(body: StateBody) -> bytes:
+    """The application's part of a state."""
+    application = body.state[_end_of_protocols(body) :]
+    if crc32(application) != body.digest:
+        raise PeerError("state_digest_differs", "ask for the state again")
+    return application
+
+
+def _end_of_protocols(body: StateBody) -> int:
+    if len(body.state) < _LENGTH.size:
+        raise PeerError("state_too_short", "ask for the state again")
+    return _LENGTH.size + int(_LENGTH.unpack_from(body.state)[0])
 
 
 def _plain_view(view: ViewId) -> tuple[int, ...]:

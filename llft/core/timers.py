@@ -111,12 +111,12 @@ class Timers:
         if switching_until_ns and now_ns >= switching_until_ns:
             replica.reticence.give_up_switch()
         replica.sockets.refuse_overdue(now_ns)
-        if now_ns >= replica.transfer.update_ns:
+        if now_ns >= replica.transfer.update_ns or replica.transfer.has_much_to_tell():
             self._update_state(now_ns)
         self._remove_laggards(now_ns)
 
     def _update_state(self, now_ns: int) -> None:
-        """Semi-passive: backups get the state by time, if anything happened."""
+        """Semi-passive: backups get the state by time, if anything happened, and by count."""
         replica = self.replica
         replica.transfer.update_ns = now_ns + self.timeouts.state_update_interval_ns
         if replica.performed_count != replica.transfer.updated_count and self.standing.backups:

@@ -1,4 +1,5 @@
-"""Files are the replica's own; only the order of directories is not left to the file system.
+"""Files are the replica's own (of a data directory by `runtime.own_directory`); only the order of directories
+is not left to the file system.
 
 glob, os.walk, shutil and pathlib follow. Names of temporary files come of ordered randomness and are alike;
 on one host they would collide: each replica has a directory of its own for them. Its path is alike, too, by

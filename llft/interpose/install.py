@@ -23,6 +23,7 @@ from llft.interpose import (
     buffering,
     clocks,
     collecting,
+    databases,
     ending,
     files,
     hashing,
@@ -106,6 +107,7 @@ def install(port: Port) -> None:
     refusals.install(
         {
             "_ssl": _refuse_tls,
+            "_sqlite3": databases.order_sources,
             **(
                 {"tempfile": side_by_side.seed_temporary_names}
                 if passage.ordered

@@ -50,7 +50,7 @@ class Application:
         self,
         *,
         ordered: bool,
-        start_thread: Callable[[ApplicationThread], None],
+        start_thread: Callable[[ApplicationThread], object],
         open_gate: Callable[[LockType], None],
     ) -> None:
         self.ordered = ordered

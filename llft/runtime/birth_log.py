@@ -127,6 +127,18 @@ class BirthLog:
     def kept(self) -> bytes:
         return bytes(self._data)
 
+    def digest_at(self, position: int) -> int:
+        """Of the log when it ended there, at a position that is kept."""
+        if position == self.length:
+            return self.digest
+        return crc32(memoryview(self._data)[: position - self.start], self.digest_before)
+
+    def go_on_from(self, position: int, data: bytes) -> None:
+        """At somebody who follows another's log: what was here beyond a position was not of its history."""
+        self.digest = crc32(data, self.digest_at(position))
+        del self._data[position - self.start :]
+        self._data += data
+
     def resumed(self, data: bytes) -> BirthLog:
         """The same log with `data` before what it has."""
         return BirthLog(data + self._data, start=self.start, digest=self.digest_before, head=self.head)

@@ -2,8 +2,8 @@
 
 It names the birth log (length and digest) and says which threads were out. It also names the *base*, the
 newest verified state of the member that took it, from which on that member has the log; without one it has it
-from birth. A short log comes with it, a long one is fetched. What is not a checkpoint is a PeerError: it came
-from another process.
+from birth. A short log comes with it, a long one is fetched; with an update for semi-passive backups comes
+what was added since the one before. What is not a checkpoint is a PeerError: it came from another process.
 """
 
 from __future__ import annotations
@@ -38,6 +38,14 @@ class Base(NamedTuple):
     head_digest: int = 0
 
 
+class Told(NamedTuple):
+    """Of a checkpoint: what the log is since, and from where on it is carried (`state.telling`)."""
+
+    base: Base | None = None
+    carried_from: int = 0
+    carried_digest: int = 0
+
+
 class Checkpoint(NamedTuple):
     taken_by: BirthId
     length: int
@@ -48,12 +56,11 @@ class Checkpoint(NamedTuple):
     """Threads whose last call the core had put off: they make it once more."""
     fingerprint: Fingerprint
     base: Base | None = None
+    carried_from: int = 0
+    carried_digest: int = 0
+    """Of the log up to there."""
     log: bytes | None = None
-    """Since the base, or from birth. Short ones only."""
-
-    @property
-    def log_start(self) -> int:
-        return self.base.position if self.base else 0
+    """From there on. Short ones only."""
 
     def is_of(self, log: bytes, *, start: int = 0, digest: int = 0) -> bool:
         """Whether this is the log from a position on, with the digest of what came before."""
@@ -61,22 +68,24 @@ class Checkpoint(NamedTuple):
 
 
 def pack(checkpoint: Checkpoint, log: BirthLog) -> bytes:
-    packed = json.dumps(checkpoint._replace(log=None)).encode() + b"\n"
-    if log.length - checkpoint.log_start <= CARRIED_LOG_BYTES:
-        packed += compress(log.piece(checkpoint.log_start, log.length), _QUICK)
+    packed = json.dumps(checkpoint[:-1]).encode() + b"\n"
+    if log.length - checkpoint.carried_from <= CARRIED_LOG_BYTES:
+        packed += compress(log.piece(checkpoint.carried_from, log.length), _QUICK)
     return packed
 
 
 def unpack(packed: bytes) -> Checkpoint:
     header, _, carried = packed.partition(b"\n")
     try:
-        birth, length, digest, out, again, fingerprint, base, _ = json.loads(header)
-        checkpoint = Checkpoint(BirthId(*birth), length, digest, out, again, fingerprint, _base(base))
+        birth, length, digest, out, again, fingerprint, base, *since = json.loads(header)
+        start, before = _numbers(*since)
+        checkpoint = Checkpoint(
+            BirthId(*birth), length, digest, out, again, fingerprint, _base(base), start, before
+        )
         log = decompressobj().decompress(carried, CARRIED_LOG_BYTES) if carried else None
     except (ValueError, TypeError, zlib_error):
         raise _unusable("checkpoint_malformed") from None
-    before = checkpoint.base.digest if checkpoint.base else 0
-    if log is not None and not checkpoint.is_of(log, start=checkpoint.log_start, digest=before):
+    if log is not None and not checkpoint.is_of(log, start=start, digest=before):
         raise _unusable("checkpoint_digest_differs")
     return checkpoint._replace(log=log)
 
@@ -87,10 +96,17 @@ def _base(fields: object) -> Base | None:
     if not isinstance(fields, list):
         raise TypeError
     base = Base(*fields)
-    numbers = (base.position, base.digest, base.size, base.head_bytes, base.head_digest)
-    if not all(type(number) is int and number >= 0 for number in numbers) or type(base.content) is not str:
+    _numbers(base.position, base.digest, base.size, base.head_bytes, base.head_digest)
+    if type(base.content) is not str:
         raise TypeError
     return base
+
+
+def _numbers(*found: object) -> list[int]:
+    numbers = [each for each in found if type(each) is int and each >= 0]
+    if len(numbers) < len(found):
+        raise TypeError
+    return numbers
 
 
 def _unusable(condition: str) -> PeerError:

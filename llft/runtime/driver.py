@@ -59,7 +59,9 @@ class Driver:
         self.lock = CoreLock()
         self.token = core.config.threads is ThreadMode.TOKEN
         self.application = Application(
-            ordered=not self.token, start_thread=self._start_native_thread, open_gate=self.lock.open_gate
+            ordered=not self.token,
+            start_thread=lambda thread: originals.start_new_thread(self._run_thread, (thread,)),
+            open_gate=self.lock.open_gate,
         )
         self.application.wake_pump = poller.wake
         self.resumed = Resumed(self.application)
@@ -80,7 +82,8 @@ class Driver:
             effects.ResumeThread: lambda effect: self.application.give(effect.thread, effect.result),
             effects.StartApplication: lambda effect: self.resumed.start(1, ""),
             effects.StartThread: lambda effect: self.resumed.start(effect.thread, str(effect.argument)),
-            effects.CaptureState: lambda effect: self._step(events.StateCaptured(exchange.capture(self))),
+            effects.CaptureState: lambda effect: self._step(exchange.captured(self, effect)),
+            effects.StoreState: lambda effect: exchange.store(self, effect.state),
             effects.RestoreState: lambda effect: exchange.restore(self, effect.state),
             effects.ResetApplication: lambda effect: world.reborn("", effect.withdrawn),
             effects.Stop: lambda effect: world.stopped(effect.reason),
@@ -153,9 +156,6 @@ class Driver:
             function()
         finally:
             self._ended(self._main)
-
-    def _start_native_thread(self, thread: ApplicationThread) -> None:
-        originals.start_new_thread(self._run_thread, (thread,))
 
     def _run_thread(self, thread: ApplicationThread) -> None:
         self._enter(thread)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llft import originals
+from llft.config import Replication
 from llft.core import events
-from llft.core.standing import PRIMARY
+from llft.core.standing import BACKUP, PRIMARY
 from llft.runtime.control_server import Handler
 from llft.runtime.stacks import stacks
 
@@ -39,6 +40,14 @@ def _threads(process: ReplicaProcess) -> Answer:
     return {"threads": found}
 
 
+def _is_whole(process: ReplicaProcess) -> bool:
+    """Whether it could take over: it runs the program, or holds what it needs to begin it."""
+    core = process.core
+    if core.config.replication is Replication.SEMI_PASSIVE and core.role == BACKUP:
+        return core.has_state and process.storing.stored is not None
+    return core.has_state and not process.driver.application.replaying
+
+
 def _status(process: ReplicaProcess) -> Answer:
     core = process.core
     statistics = core.statistics()
@@ -53,7 +62,9 @@ def _status(process: ReplicaProcess) -> Answer:
         "pid": process.birth_id.pid,
         "birth": str(process.birth_id),
         "role": core.role,
-        "has_state": core.has_state and not process.driver.application.replaying,
+        "has_state": _is_whole(process),
+        "replication": core.config.replication.value,
+        "stored": process.storing.statistics(),
         "view": str(core.view),
         "precedence": core.standing.precedence,
         "rank": core.standing.rank,
@@ -65,8 +76,8 @@ def _status(process: ReplicaProcess) -> Answer:
         "suspicions": process.timeline.suspicions,
         "views": list(process.timeline.views),
         "listening": [list(address) for address in process.listening_at],
-        "log_bytes": process.driver.application.log.length,
-        "log_kept_bytes": process.driver.application.log.kept_bytes,
+        "log_bytes": process.storing.log.length,
+        "log_kept_bytes": process.storing.log.kept_bytes,
         "checkpoints": process.checkpoints.statistics(),
         "transport": process.transport.statistics(),
         "pulse": process.pulse.statistics(),

@@ -22,7 +22,7 @@ from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
 from llft.runtime import fingerprint, last_words, own_log
 from llft.runtime.birthplace import Birthplace
-from llft.runtime.checkpoint import Base, Checkpoint
+from llft.runtime.checkpoint import Checkpoint
 from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
@@ -31,14 +31,16 @@ from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.native.pulse import open_pulse
 from llft.runtime.native.spool import open_spool
 from llft.runtime.outside_port import OutsidePort
+from llft.runtime.own_directory import seed_digest
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller, raise_fd
 from llft.runtime.replica_answers import answers_of
-from llft.runtime.restoring import Restoring
 from llft.runtime.settings import Settings
 from llft.runtime.state.checkpoints import Checkpoints
 from llft.runtime.state.durable import DURABLE, RESTORE, Durable, go_on
 from llft.runtime.state.restart import Restart
+from llft.runtime.state.storing import Storing
+from llft.runtime.state.telling import Telling
 from llft.runtime.timeline import Timeline
 from llft.runtime.transport import Transport, open_transport
 
@@ -55,8 +57,13 @@ class Randomness:
 
 def _options(specification: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """What must be alike at all replicas, besides the program."""
-    options = {name: specification.get(name) for name in ("llft_version", "replication")}
-    return options | {"threads": settings.group(specification["group"]).threads.value}
+    group = settings.group(specification["group"])
+    return {
+        "llft_version": specification.get("llft_version"),
+        "replication": group.replication.value,
+        "threads": group.threads.value,
+        "data": seed_digest(specification),
+    }
 
 
 class ReplicaProcess(OutsidePort):
@@ -112,6 +119,9 @@ class ReplicaProcess(OutsidePort):
         self.control = ControlServer(f"{self.path}.sock", answers_of(self))
         self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
         self.receive = self.transport.receive
+        self.storing = Storing(self)
+        self.store = self.storing.store
+        self.tell = Telling(self).tell
         self.durable = Durable(self) if specification.get(DURABLE) else None
         return settings
 
@@ -184,7 +194,7 @@ class ReplicaProcess(OutsidePort):
 
     def _provide(self, start: int, end: int) -> bytes | None:
         """A piece of the birth log, for a joiner."""
-        log = self.driver.application.log
+        log = self.storing.log
         return log.piece(start, end) if log.has(start, end) else None
 
     def _provide_state(self, start: int, end: int, position: int) -> bytes | None:
@@ -202,11 +212,8 @@ class ReplicaProcess(OutsidePort):
     def flush(self) -> None:
         self.journal.flush()
 
-    def base(self) -> Base | None:
-        return self.checkpoints.base()
-
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
-        originals.start_new_thread(Restoring(self).restore, (checkpoint, done))
+        self.storing.restore(checkpoint, done)
 
     def reborn(
         self, reason: str, withdrawn: ViewId = NO_VIEW, more: Mapping[str, str] = types.MappingProxyType({})
@@ -239,8 +246,8 @@ class ReplicaProcess(OutsidePort):
 
     def _close(self) -> None:
         self.pulse.stop()
-        self.lifeline.close()
-        self.checkpoints.close()
+        for part in (self.lifeline, self.checkpoints, self.storing):
+            part.close()
         if self.durable is not None:
             self.durable.close()
         try:

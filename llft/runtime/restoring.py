@@ -10,7 +10,7 @@ import json
 import traceback
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 from zlib import crc32
 
 from llft import originals
@@ -27,6 +27,15 @@ from llft.runtime.state.restart import Restart
 from llft.runtime.state.scratch_life import digest_of
 from llft.runtime.state.source import HOOKS, IMAGE
 from llft.runtime.transport import Transport
+
+
+class Material(NamedTuple):
+    """A program's past: the log, and the state by hooks that it follows, if it does not begin with birth."""
+
+    log: BirthLog
+    base: Base | None = None
+    state: bytes = b""
+
 
 Done = Callable[[bytes, Restart | None], None]
 
@@ -59,40 +68,48 @@ class Restoring:
         self._life = life
 
     def restore(self, wanted: Checkpoint, done: Done) -> None:
+        self.obtain(wanted, lambda found: self.hand_over(found, done))
+
+    def hand_over(self, found: Material, done: Done) -> None:
+        """The program is to go through it."""
+        data, restart = found.log.kept(), None
+        if found.base is not None:
+            head = found.log.piece(0, found.base.head_bytes)
+            restart = self._life.checkpoints.restart(found.base, head, found.state)
+        done(data, restart)
+
+    def obtain(self, wanted: Checkpoint, use: Callable[[Material], None]) -> None:
         try:
-            self._restore(wanted, done)
+            self._obtain(wanted, use)
         except Exception:  # noqa: BLE001 (a thread's failure would be nobody's)
             own_log.write(traceback.format_exc())
             with self._life.driver.lock:
                 self._life.died("the program's past could not be restored")
 
-    def _restore(self, wanted: Checkpoint, done: Done) -> None:
+    def _obtain(self, wanted: Checkpoint, use: Callable[[Material], None]) -> None:
         self._refuse_if_different(wanted.fingerprint)
         try:
             log = self._life.driver.application.log
             if wanted.base is None or log.start:
-                self._go_on(wanted, log, done)
+                use(self._go_on(wanted, log))
             elif wanted.base.source == HOOKS:
-                self._restart(wanted, wanted.base, done)
+                use(self._restart(wanted, wanted.base))
             elif wanted.base.source == IMAGE:
-                self._become(wanted, wanted.base)
+                self.become(wanted, wanted.base)
             else:
                 raise PeerError("state_source_unknown", "run the same version of LLFT at all replicas")
         except (OSError, PeerError) as error:
             with self._life.driver.lock:
                 self._life.reborn(f"no birth log: {error}")
 
-    def _go_on(self, wanted: Checkpoint, log: BirthLog, done: Done) -> None:
+    def _go_on(self, wanted: Checkpoint, log: BirthLog) -> Material:
         """From birth, or from where the image was taken that this process was restored from."""
         start, digest = log.start, log.digest_before
-        if wanted.log is not None and wanted.log_start == start:
-            data = wanted.log
-        else:
-            data = self._fetch_log(wanted, start=start, digest=digest)
-        self._life.say(f"replaying {len(data)} bytes of the program's past, from {start} on")
-        done(data, None)
+        data = self._log(wanted, start=start, digest=digest)
+        self._life.say(f"has {len(data)} bytes of the program's past, from {start} on")
+        return Material(BirthLog(data, start=start, digest=digest))
 
-    def _become(self, wanted: Checkpoint, base: Base) -> NoReturn:
+    def become(self, wanted: Checkpoint, base: Base) -> NoReturn:
         """An image takes the place of the whole process, in its next life."""
         life = self._life
         path = f"{life.path}.state-{base.position}"
@@ -103,23 +120,25 @@ class Restoring:
         with life.driver.lock:
             life.reborn("as an image", more={IMAGE_TO_BE: json.dumps([path, *base])})
 
-    def _restart(self, wanted: Checkpoint, base: Base, done: Done) -> None:
+    def _restart(self, wanted: Checkpoint, base: Base) -> Material:
         """From a state by hooks: the program begins, comes to its ready point, and is restored there."""
         life = self._life
         head = self._fetch(wanted, lambda peer: fetch_log(peer, base.head_bytes, timeout_s=FETCH_TIMEOUT_S))
         if crc32(head) != base.head_digest:
             raise PeerError("birth_log_digest_differs", "fetch it again")
-        state = self._fetch(wanted, lambda peer: _whole_state(peer, base))
-        data = wanted.log
-        if data is None:
-            data = self._fetch_log(wanted, start=base.position, digest=base.digest)
+        state = self._fetch(wanted, lambda peer: whole_state(peer, base))
+        data = self._log(wanted, start=base.position, digest=base.digest)
         life.say(
-            f"restoring {len(state)} bytes of state by {base.source} after {len(head)} bytes of the "
-            f"program's past, then replaying {len(data)}"
+            f"has {len(state)} bytes of state by {base.source}, with {len(head)} bytes of the program's past "
+            f"before it and {len(data)} after it"
         )
-        done(data, life.checkpoints.restart(base, head, state))
+        return Material(BirthLog(data, start=base.position, digest=base.digest, head=head), base, state)
 
-    def _fetch_log(self, wanted: Checkpoint, *, start: int, digest: int) -> bytes:
+    def _log(self, wanted: Checkpoint, *, start: int, digest: int) -> bytes:
+        """From a position on, with the digest of what came before."""
+        if wanted.log is not None and wanted.carried_from == start:
+            return wanted.log
+
         def fetch(peer: LogSource) -> bytes:
             data = fetch_log(peer, wanted.length, start=start, timeout_s=FETCH_TIMEOUT_S)
             if not wanted.is_of(data, start=start, digest=digest):
@@ -146,7 +165,7 @@ class Restoring:
     def _refuse_if_different(self, group: Fingerprint) -> None:
         life = self._life
         different = fingerprint.differences(group, life.fingerprint())
-        if not different:
+        if not group or not different:  # an update goes to members, which were compared when they joined
             return
         life.say("this replica is not like its group, and cannot join it:")
         for line in different[: fingerprint.DIFFERENCES_SHOWN]:
@@ -158,7 +177,7 @@ class Restoring:
             life.different()
 
 
-def _whole_state(peer: LogSource, base: Base) -> bytes:
+def whole_state(peer: LogSource, base: Base) -> bytes:
     found = bytearray()
     fetch_state(peer, base.position, start=0, end=base.size, timeout_s=FETCH_TIMEOUT_S, take=found.extend)
     if blake2b(found, digest_size=16).hexdigest() != base.content:

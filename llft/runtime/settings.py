@@ -13,7 +13,15 @@ from enum import Enum
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from llft.config import Checkpoints, GroupConfig, Limits, PartitionPolicy, ThreadMode, Timeouts
+from llft.config import (
+    Checkpoints,
+    GroupConfig,
+    Limits,
+    PartitionPolicy,
+    Replication,
+    ThreadMode,
+    Timeouts,
+)
 from llft.identifiers import GroupId
 from llft.instant import MS
 
@@ -91,6 +99,9 @@ class GroupSettings:
     output_commit: int = 1
     """So many backups hold the order information before output leaves the system (D-10)."""
     gateway: bool = True
+    replication: Replication = Replication.SEMI_ACTIVE
+    data: str = ""
+    """The data directory: each replica has its own files there (`own_directory`)."""
     checkpoints: Checkpoints = Checkpoints.AUTO
     checkpoint_log_kb: int = 4096
     """A checkpoint is due when the log has grown by so much."""
@@ -100,6 +111,19 @@ class GroupSettings:
     @property
     def group_id(self) -> GroupId:
         return group_id_of(self.name)
+
+    @property
+    def obstacle(self) -> str:
+        """Why a group cannot be run so; "": it can."""
+        if self.data and self.checkpoints is Checkpoints.IMAGE:
+            return 'an image does not carry the files of a data directory: checkpoints = "auto"'
+        if self.replication is Replication.SEMI_ACTIVE:
+            return ""
+        if self.threads is not ThreadMode.TOKEN:
+            return 'semi-passive backups need states of the program, which only threads = "token" has'
+        if self.checkpoints is Checkpoints.NONE:
+            return 'semi-passive backups need states of the program: checkpoints = "auto", "hooks" or "image"'
+        return ""
 
 
 def group_id_of(name: str) -> GroupId:
@@ -129,14 +153,20 @@ class Settings:
     def with_key_file(self, path: str) -> Settings:
         return replace(self, transport=replace(self.transport, key_file=path))
 
-    def with_threads(self, name: str, threads: ThreadMode) -> Settings:
-        """For one group, configured or not."""
+    def with_group(self, name: str, **values: Any) -> Settings:
+        """Other values for one group, configured or not."""
         others = tuple(group for group in self.groups if group.name != name)
-        return replace(self, groups=(*others, replace(self.group(name), threads=threads)))
+        return replace(self, groups=(*others, replace(self.group(name), **values)))
 
-    def with_checkpoints(self, name: str, checkpoints: Checkpoints) -> Settings:
-        others = tuple(group for group in self.groups if group.name != name)
-        return replace(self, groups=(*others, replace(self.group(name), checkpoints=checkpoints)))
+    def with_updates(self, *, interval_ms: int | None, operations: int | None) -> Settings:
+        """How often semi-passive backups get the state; None: as it is."""
+        settings = self
+        if interval_ms is not None:
+            timeouts = replace(self.timeouts, state_update_interval_ns=interval_ms * MS)
+            settings = replace(settings, timeouts=timeouts)
+        if operations is not None:
+            settings = replace(settings, limits=replace(self.limits, state_update_operations=operations))
+        return settings
 
     def may_have_images(self, name: str) -> bool:
         """D-63: where they are asked for."""
@@ -152,6 +182,7 @@ class Settings:
         group = self.group(name)
         return GroupConfig(
             group_id=group.group_id,
+            replication=group.replication,
             threads=group.threads,
             partition=group.partition,
             output_commit_level=group.output_commit,

@@ -18,26 +18,26 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from enum import Enum
 from typing import Any
 
-from llft.config import BACKUP_INTERVALS, Checkpoints, Limits, PartitionPolicy, ThreadMode, Timeouts
+from llft import config
+from llft.config import BACKUP_INTERVALS, Limits, Timeouts
 from llft.errors import MisuseError
 from llft.instant import MS
+from llft.runtime import settings_values as values
 from llft.runtime.settings import (
     LIVE_TIMEOUTS,
     Endpoint,
-    FaultInjection,
     GroupSettings,
     Settings,
     TransportMode,
     TransportSettings,
     milliseconds_name,
 )
+from llft.runtime.settings_values import Reader, is_ip
 
-Reader = Callable[[Any], Any]
 _LARGEST_FILE_BYTES = 1024 * 1024
 _LONGEST_TIMEOUT_MS = 3_600_000
 
@@ -158,7 +158,7 @@ def _check_transport(settings: Settings, place: Place) -> None:
         raise place.error("transport", "interface", remedy)
     for group in settings.groups:
         far = [
-            member for member in group.members if _is_ip(member.host) and not member.host.startswith("127.")
+            member for member in group.members if is_ip(member.host) and not member.host.startswith("127.")
         ]
         if loopback and far:
             remedy = f"{far[0]} cannot be reached from {transport.interface}: set transport.interface"
@@ -187,110 +187,40 @@ def _check_groups(settings: Settings, place: Place) -> None:
         other = names.setdefault(group.group_id, group.name)
         if other != group.name:
             raise place.error(f"groups.{group.name}", "", f"its id is that of {other}: rename one of them")
+        if group.obstacle:
+            raise place.error(f"groups.{group.name}", "", group.obstacle)
         for endpoint in group.endpoints:
             if served.setdefault(endpoint, group.name) != group.name:
                 remedy = f"{endpoint} is served by {served[endpoint]} already"
                 raise place.error(f"groups.{group.name}", "endpoints", remedy)
 
 
-# -- one value ---------------------------------------------------------------------------------------
-
-
-def _integer(least: int, most: int) -> Reader:
-    def read(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
-        return value
-
-    return read
-
-
-def _number(least: float, most: float) -> Reader:
-    def read(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            raise ValueError(f"a number from {least} to {most}")
-        return value
-
-    return read
-
-
-def _one_of(kind: type[Enum]) -> Reader:
-    def read(value: Any) -> Enum:
-        for each in kind:
-            if each.value == value:
-                return each
-        raise ValueError("one of " + ", ".join(f'"{each.value}"' for each in kind))
-
-    return read
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("true or false")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError('a text in ""')
-    return value
-
-
-def _is_ip(text: str) -> bool:
-    parts = text.split(".")
-    return len(parts) == 4 and all(part.isascii() and part.isdigit() and int(part) < 256 for part in parts)
-
-
-def _ip(value: Any) -> str:
-    if not isinstance(value, str) or not _is_ip(value):
-        raise ValueError('an IPv4 address of this host, as "10.0.0.5"')
-    return value
-
-
-def _endpoints(value: Any) -> tuple[Endpoint, ...]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError('a list as ["host:port", ...]')
-    found = []
-    for each in value:
-        host, _, port = each.rpartition(":")
-        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f'"host:port" for {each!r}, with a port from 1 to 65535')
-        found.append(Endpoint(host, int(port)))
-    return tuple(found)
-
-
-def _fault_injection(value: Any) -> FaultInjection:
-    known = {name: _number(0.0, 1.0) for name in ("loss", "duplicate", "reorder")}
-    known["seed"] = _integer(0, (1 << 63) - 1)
-    if not isinstance(value, Mapping) or not set(value) <= set(known):
-        raise ValueError(f"a table of {', '.join(known)}")
-    return FaultInjection(**{name: known[name](inner) for name, inner in value.items()})
-
-
 _TRANSPORT: dict[str, Reader] = {
-    "mode": _one_of(TransportMode),
-    "interface": _ip,
-    "port": _integer(1, 65535),
-    "key_file": _text,
-    "fault_injection": _fault_injection,
+    "mode": values.one_of(TransportMode),
+    "interface": values.ip,
+    "port": values.integer(1, 65535),
+    "key_file": values.text,
+    "fault_injection": values.fault_injection,
 }
 _TIMEOUTS: dict[str, Reader] = {
     milliseconds_name(each.name): (
-        _number(0.001, _LONGEST_TIMEOUT_MS) if each.name.endswith("_ns") else _integer(1, 1000)
+        values.number(0.001, _LONGEST_TIMEOUT_MS) if each.name.endswith("_ns") else values.integer(1, 1000)
     )
     for each in fields(Timeouts)
 }
 _LIMITS: dict[str, Reader] = {
-    each.name: _integer(1, 1 << 30) for each in fields(Limits) if each.name != "datagram_bytes"
+    each.name: values.integer(1, 1 << 30) for each in fields(Limits) if each.name != "datagram_bytes"
 }
 _GROUP: dict[str, Reader] = {
-    "members": _endpoints,
-    "endpoints": _endpoints,
-    "partition": _one_of(PartitionPolicy),
-    "threads": _one_of(ThreadMode),
-    "output_commit": _integer(0, 15),
-    "gateway": _truth,
-    "checkpoints": _one_of(Checkpoints),
-    "checkpoint_log_kb": _integer(1, 1 << 20),
-    "journal_mb": _integer(1, 1 << 20),
+    "members": values.endpoints,
+    "endpoints": values.endpoints,
+    "partition": values.one_of(config.PartitionPolicy),
+    "threads": values.one_of(config.ThreadMode),
+    "output_commit": values.integer(0, 15),
+    "gateway": values.truth,
+    "replication": values.one_of(config.Replication),
+    "data": values.absolute,
+    "checkpoints": values.one_of(config.Checkpoints),
+    "checkpoint_log_kb": values.integer(1, 1 << 20),
+    "journal_mb": values.integer(1, 1 << 20),
 }

@@ -7,7 +7,7 @@ from typing import NoReturn, Protocol
 
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
-from llft.runtime.checkpoint import Base, Checkpoint
+from llft.runtime.checkpoint import Checkpoint, Told
 from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.state.restart import Restart
 
@@ -31,8 +31,12 @@ class World(Protocol):
         """Check that the program is the same, get the birth log and the state if the checkpoint only names
         them, and hand them to `done`: in a thread of its own, for it may take long."""
 
-    def base(self) -> Base | None:
-        """The newest verified state of the program: the log before it is not kept."""
+    def tell(self, *, for_joiner: bool) -> Told:
+        """What a checkpoint that is taken now names, and how much of the log comes with it."""
+
+    def store(self, checkpoint: Checkpoint, answer: Callable[[bool], None]) -> None:
+        """Hold what `restore` would need, so that nobody else is needed for it; then say whether it is held:
+        now, or later, with the driver's lock."""
 
     def fingerprint(self) -> Fingerprint: ...
     def reborn(self, reason: str, withdrawn: ViewId = NO_VIEW) -> NoReturn: ...

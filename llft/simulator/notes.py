@@ -22,6 +22,7 @@ EVENT_KINDS: dict[type, int] = {
             events.StateCaptured,
             events.SwitchRequested,
             events.LeaveRequested,
+            events.StateStored,
         ),
         start=1,
     )

@@ -245,6 +245,12 @@ class Process:
         self._note(answer)
         self._later += self.core.step(answer, self.world.now_ns)
 
+    def _store(self, effect: effects.StoreState) -> None:
+        """The whole of it came with the message."""
+        answer = events.StateStored(held=True)
+        self._note(answer)
+        self._later += self.core.step(answer, self.world.now_ns)
+
     def _restore(self, effect: effects.RestoreState) -> None:
         self.application.restore(effect.state)
 
@@ -281,6 +287,7 @@ _PERFORMERS: dict[type, Callable[[Process, Any], None]] = {
     effects.StartApplication: Process._start_application,
     effects.StartThread: Process._start_thread,
     effects.CaptureState: Process._capture,
+    effects.StoreState: Process._store,
     effects.RestoreState: Process._restore,
     effects.ResetApplication: Process._reset,
     effects.Stop: Process._stop,

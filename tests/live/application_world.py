@@ -364,6 +364,7 @@ def replicated(
     threads: str = "token",
     checkpoints: str = "",
     checkpoint_log_kb: int = 0,
+    more: Sequence[str] = (),
 ) -> Iterator[ReplicatedRun]:
     run = ReplicatedRun(
         home,
@@ -373,6 +374,7 @@ def replicated(
         threads=threads,
         checkpoints=checkpoints,
         checkpoint_log_kb=checkpoint_log_kb,
+        more=more,
     )
     try:
         run.await_whole()

@@ -143,6 +143,8 @@ class Playbook:
         self.rules: list[Rule] = []
         self.sides: list[tuple[str, ...]] = []
         self.asked_count = 0
+        self.stores_at_once = True
+        """Else a test answers for the shells of semi-passive backups."""
         self._names: dict[BirthId, str] = {}
         self._former: dict[str, tuple[BirthId, ViewId]] = {}
         self._answered: Counter[int] = Counter()
@@ -234,6 +236,9 @@ class Playbook:
                 self.records.append((name, record))
             case effects.CaptureState():
                 self.step(name, events.StateCaptured(self.applications[name].capture()))
+            case effects.StoreState():
+                if self.stores_at_once:
+                    self.step(name, events.StateStored(held=True))
             case effects.ResetApplication(withdrawn=withdrawn):
                 self._former[name] = (self.cores[name].standing.birth_id, withdrawn)
                 self.crash(name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from llft.config import Replication
+from llft.config import Limits, Replication, Timeouts
 from llft.core.determinizer.operations import ReadClock, Receive, Send
-from llft.core.events import LeaveRequested, MessageReceived
+from llft.core.events import LeaveRequested, MessageReceived, StateStored
+from llft.instant import SECOND
 from llft.journal.record import StateApplied, StateTaken, Suspected
 from llft.wire.messages import MessageType
 from tests.paper.playbook import Playbook, Rule, connected
@@ -261,4 +262,44 @@ class TestSemiPassive:
             play.until(lambda: play["s2"].role == "primary")
             assert [play.name_of(one.suspect) for one in play.recorded(Suspected)] == ["s1"]
             assert play.results("s2")[1] == b"one"
+            play.drop()
+
+    def test_an_update_that_the_shell_does_not_hold_is_not_taken(self) -> None:
+        """Else what the state before it needs would be gone, should the primary fail now."""
+        with Playbook(replication=Replication.SEMI_PASSIVE) as play:
+            connected(play)
+            play.run(120)
+            play.stores_at_once = False
+            play.act("s", Receive(1, 9), ReadClock())
+            play.act("c", Send(1, b"one"))
+            play.mark()
+            play.run(150)
+            assert play.recorded(StateTaken, "s1") != []
+            assert play.recorded(StateApplied, "s2") == []
+            assert play["s2"].semi_passive.logged
+            play.step("s2", StateStored(held=False))
+            assert play.recorded(StateApplied, "s2") == []
+            play.run(40)  # it is sent again
+            play.step("s2", StateStored(held=True))
+            assert play.recorded(StateApplied, "s2")[-1][1:] == play.recorded(StateTaken, "s1")[-1][1:]
+            assert not play["s2"].semi_passive.logged
+            play.crash("s1")
+            play.until(lambda: play["s2"].role == "primary")
+            assert [play.name_of(one.suspect) for one in play.recorded(Suspected)] == ["s1"]
+            assert play.results("s2")[1] == b"one"
+            play.drop()
+
+    def test_an_update_does_not_wait_for_its_time_when_much_was_done(self) -> None:
+        limits, timeouts = Limits(state_update_operations=4), Timeouts(state_update_interval_ns=60 * SECOND)
+        with Playbook(replication=Replication.SEMI_PASSIVE, limits=limits, timeouts=timeouts) as play:
+            connected(play)
+            play.run(50)
+            play.mark()
+            play.act("s", ReadClock(), ReadClock())
+            play.run(50)
+            assert play.recorded(StateTaken, "s1") == []
+            play.act("s", ReadClock(), ReadClock(), ReadClock())
+            play.run(50)
+            assert len(play.recorded(StateTaken, "s1")) == 1
+            assert play.recorded(StateApplied, "s2")[-1][1:] == play.recorded(StateTaken, "s1")[-1][1:]
             play.drop()

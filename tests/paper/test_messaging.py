@@ -315,6 +315,24 @@ class TestPeriodicProcessing:
             assert 4 <= len(play.sent(HEARTBEAT, "s2", "s1")) <= 7, "to the primary, at half the pace (D-48)"
             assert play.sent(HEARTBEAT, "s2", "s") == []
 
+    def test_lines_56_to_59_asking_for_a_commit_is_a_beat_and_its_answer_another(self) -> None:
+        with Playbook(output_commit_level=1) as play:
+            connected(play)
+            play.run(100)
+            play.mark()
+            for number in range(20):  # a request in every heartbeat interval
+                play.act("s", Receive(1, 9), Send(1, b"reply"))
+                play.act("c", Send(1, b"one"), Receive(1, 9))
+                play.run(4)
+                assert len(play.results("c1")) == 1 + 2 * (number + 1)
+            asked = [beat for beat in play.sent(HEARTBEAT, "s1") if beat.message.order_bytes]
+            assert len(asked) >= 20
+            assert len(play.sent(HEARTBEAT, "s1")) - len(asked) <= 80 / (4 * 5) + 1
+            assert len(play.sent(HEARTBEAT, "s2", "s1")) <= len(asked) + 1
+            play.mark()
+            play.run(100)
+            assert len(play.sent(HEARTBEAT, "s1")) >= 19, "without requests it beats by itself"
+
 
 class TestAcknowledgments:
     def test_lines_63_to_68_a_backup_answers_for_what_it_has_generated(self) -> None:

@@ -77,7 +77,7 @@ def test_a_checkpoint_names_its_base_and_carries_what_follows() -> None:
     log, places = filled([b"one", b"two", b"three"])
     position, digest = places[1]
     base = Base("hooks", position, digest, 10, "aa", 3, 4)
-    taken = Checkpoint(BirthId(1, 2, 3), log.length, log.digest, [], [], {}, base)
+    taken = Checkpoint(BirthId(1, 2, 3), log.length, log.digest, [], [], {}, base, position, digest)
     log.drop_before(position, digest)
     found = unpack(pack(taken, log))
     assert found.base == base
@@ -88,6 +88,6 @@ def test_a_checkpoint_names_its_base_and_carries_what_follows() -> None:
 
 @pytest.mark.parametrize("base", [7, "x", ["image"], ["image", -1, 0, 0, ""], ["image", 1, 2, 3, 4]])
 def test_a_malformed_base_is_refused(base: object) -> None:
-    header = json.dumps([[1, 2, 3], 0, 0, [], [], {}, base, None]).encode()
+    header = json.dumps([[1, 2, 3], 0, 0, [], [], {}, base, 0, 0]).encode()
     with pytest.raises(PeerError, match="checkpoint_malformed"):
         unpack(header + b"\n")

@@ -20,7 +20,7 @@ from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.birth_log import OPERATION_KINDS, BirthLog, encode_result
 from llft.runtime.birth_log import events as logged_events
-from llft.runtime.checkpoint import Checkpoint
+from llft.runtime.checkpoint import Checkpoint, Told
 from llft.runtime.driver import Driver
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
@@ -41,7 +41,10 @@ class Silence:
     def write(self, record: Record) -> None: ...
     def flush(self) -> None: ...
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None: ...
-    def base(self) -> None: ...
+    def store(self, checkpoint: Checkpoint, answer: Callable[[bool], None]) -> None: ...
+    def tell(self, *, for_joiner: bool) -> Told:
+        return Told()
+
     def fingerprint(self) -> dict[str, dict[str, str]]:
         return {}
 

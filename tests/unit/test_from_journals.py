@@ -51,10 +51,15 @@ def write(directory: Path, journals: Sequence[Journal]) -> None:
 def alter(
     journals: Sequence[Journal], kind: type[Record], change: Callable[[list[Record], int], None]
 ) -> list[Journal]:
-    """One record, in the middle of the records of that kind in the journal that has the most of them."""
+    """One record, in the middle of the records of that kind in the journal that has the most of them. The end
+    of a stream is not taken: nothing follows that would show that it is missing."""
 
     def places(journal: Journal) -> list[int]:
-        return [index for index, record in enumerate(journal.records) if type(record) is kind]
+        return [
+            index
+            for index, record in enumerate(journal.records)
+            if type(record) is kind and getattr(record, "size", 1)
+        ]
 
     chosen = max(journals, key=lambda journal: len(places(journal)))
     records, found = list(chosen.records), places(chosen)

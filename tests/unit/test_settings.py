@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llft.config import Checkpoints, PartitionPolicy, ThreadMode, Timeouts
+from llft.config import Checkpoints, PartitionPolicy, Replication, ThreadMode, Timeouts
 from llft.errors import MisuseError
 from llft.instant import MS
 from llft.runtime.settings import (
@@ -139,6 +139,13 @@ BAD = [
     ),
     ('[groups."a.b"]\ngateway = 1', ":2: groups.a.b.gateway: true or false"),
     ("groups = 1", ": groups: write a table"),
+    ('[groups.a]\ndata = "shop"', ":2: groups.a.data: an absolute path"),
+    ('[groups.a]\nreplication = "passive"', ":2: groups.a.replication: one of"),
+    (
+        '[groups.a]\nreplication = "semi-passive"\nthreads = "ordered"',
+        ":1: groups.a: semi-passive backups need states of the program",
+    ),
+    ('[groups.a]\ndata = "/x"\ncheckpoints = "image"', ":1: groups.a: an image does not carry"),
 ]
 
 
@@ -181,5 +188,16 @@ def test_a_monstrous_file_is_refused(tmp_path: Path, text: str, told: str) -> No
 def test_images_are_for_those_who_ask(choice: Checkpoints, threads: ThreadMode, expected: bool) -> None:
     """D-63."""
     settings = Settings()
-    settings = settings.with_checkpoints("shop", choice).with_threads("shop", threads)
+    settings = settings.with_group("shop", checkpoints=choice, threads=threads)
     assert settings.may_have_images("shop") is expected
+
+
+def test_a_group_may_be_semi_passive(tmp_path: Path) -> None:
+    settings = load(tmp_path, '[groups.a]\nreplication = "semi-passive"\ndata = "/srv/shop"')
+    settings = Settings.from_json(settings.with_updates(interval_ms=20, operations=7).to_json())
+    config = settings.group_config("a", datagram_bytes=1352)
+    assert config.replication is Replication.SEMI_PASSIVE
+    assert config.timeouts.state_update_interval_ns == 20 * MS
+    assert config.limits.state_update_operations == 7
+    assert settings.group("a").data == "/srv/shop"
+    assert settings.group_config("b", datagram_bytes=1352).replication is Replication.SEMI_ACTIVE

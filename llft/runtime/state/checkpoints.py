@@ -7,10 +7,11 @@ first waits. Without a source the log is kept from birth, and the replica's log 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from llft import originals
 from llft.config import Checkpoints as Choice
+from llft.config import Replication
 from llft.runtime.arising import arise
 from llft.runtime.birthplace import Birthplace
 from llft.runtime.checkpoint import Base
@@ -37,6 +38,7 @@ class Life(Protocol):
     path: str
 
     def say(self, text: str) -> None: ...
+    def different(self) -> NoReturn: ...
 
 
 class Checkpoints:
@@ -60,7 +62,9 @@ class Checkpoints:
         """The interposition is in place, the program's first line is about to run."""
         self._interposed = interposed
         interposed.leave_out(f"{_directory(self._life.path)}/")
-        self._hooks = Hooks(self._driver.application, interposed, f"{self._life.path}.state")
+        self._hooks = Hooks(
+            self._driver.application, interposed, f"{self._life.path}.state", self._settings.data
+        )
 
     def begin_again(self, base: Base, path: str) -> None:
         """This program was restored from an image."""
@@ -139,11 +143,18 @@ class Checkpoints:
         """When the program first waits for something."""
         self._chosen = True
         source, self.reason = self._source()
-        if source is None:
+        if source is None and self._settings.replication is Replication.SEMI_PASSIVE:
+            self._life.say(f"semi-passive backups would have no state of this program: {self.reason}")
+            self._life.say(
+                f"give its main module {SNAPSHOT} and {RESTORE}, or run it with --checkpoints image, "
+                "or with --replication semi-active"
+            )
+            self._life.different()
+        elif source is None:
             self._life.say(f"no checkpoints, the log is kept from birth: {self.reason}")
-            return
-        self._keep_by(source)
-        self._life.say(f"checkpoints by {source.name}")
+        else:
+            self._keep_by(source)
+            self._life.say(f"checkpoints by {source.name}")
 
     def _source(self) -> tuple[Source | None, str]:
         choice = self._settings.checkpoints

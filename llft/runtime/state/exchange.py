@@ -1,9 +1,11 @@
-"""The two effects that concern the program's state: what a State message says of it, and becoming that."""
+"""The effects that concern the program's state: what a State message says of it, holding it, becoming it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llft.core import events
+from llft.core.effects import CaptureState
 from llft.errors import PeerError
 from llft.runtime.checkpoint import Checkpoint, pack, unpack
 from llft.runtime.state.restart import Restart
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from llft.runtime.driver import Driver
 
 
-def capture(driver: Driver) -> bytes:
+def captured(driver: Driver, effect: CaptureState) -> events.StateCaptured:
     """Where the program is now, in the words of its log."""
     application, core, world = driver.application, driver.core, driver.world
     log = application.log
@@ -20,8 +22,18 @@ def capture(driver: Driver) -> bytes:
     is_out = core.determinizer.is_out
     again = [number for number in application.threads if number not in out and is_out(number)]
     birth_id = core.standing.birth_id
-    taken = Checkpoint(birth_id, log.length, log.digest, out, again, world.fingerprint(), world.base())
-    return pack(taken, log)
+    told = world.tell(for_joiner=effect.for_joiner)
+    fingerprint = world.fingerprint() if effect.for_joiner else {}
+    taken = Checkpoint(birth_id, log.length, log.digest, out, again, fingerprint, *told)
+    return events.StateCaptured(pack(taken, log))
+
+
+def store(driver: Driver, state: bytes) -> None:
+    try:
+        checkpoint = unpack(state)
+    except PeerError as error:
+        driver.world.reborn(str(error))
+    driver.world.store(checkpoint, lambda held: driver.wish(events.StateStored(held)))
 
 
 def restore(driver: Driver, state: bytes) -> None:

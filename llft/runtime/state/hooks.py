@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 
 from llft import originals
 from llft.core.determinizer.operations import Accept, Park, Receive, Select, Sleep
+from llft.errors import UnsupportedOperationError
 from llft.runtime.application import Application
 from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.stacks import stacks
+from llft.runtime.state import tree
 from llft.runtime.state.source import HOOKS, Captured, Interposed, NotCapturedError
 
 SNAPSHOT, RESTORE = "__llft_snapshot__", "__llft_restore__"
@@ -40,8 +42,10 @@ class ReadyPoint(NamedTuple):
 class Hooks:
     name = HOOKS
 
-    def __init__(self, application: Application, interposed: Interposed, path: str) -> None:
-        """`path` is where states are put, with their positions added."""
+    def __init__(self, application: Application, interposed: Interposed, path: str, data: str = "") -> None:
+        """`path` is where states are put, with their positions added; `data` is the data directory, if there
+        is one."""
+        self._data = data
         self._application = application
         self._interposed = interposed
         self._path = path
@@ -80,7 +84,9 @@ class Hooks:
         began_ns = originals.monotonic_ns()
         log, ready = self._application.log, self._ready_point()
         assert ready is not None  # `obstacle` was asked at this very point
-        state = self._header(ready) + self._snapshot()
+        program = self._snapshot()
+        files = self._files()
+        state = self._header(ready, len(files)) + files + program
         path = f"{self._path}-{log.length}"
         with open(path, "wb") as file:
             file.write(state)
@@ -91,10 +97,13 @@ class Hooks:
 
     def restore(self, state: bytes) -> None:
         """At the ready point of that state, in the midst of a replay."""
-        header, _, bytes_of_program = state.partition(b"\n")
+        header, _, rest = state.partition(b"\n")
         marks = json.loads(header)
+        files, bytes_of_program = rest[: marks["files"]], rest[marks["files"] :]
         log = self._application.log
         self._ready_points = {self._stand(): ReadyPoint(len(log.head), marks["head_digest"])}
+        if self._data:
+            tree.put_back(self._data, files)
         getattr(self._interposed.main(), RESTORE)(bytes_of_program)
         for number, count in marks["spawned"]:
             self._application.threads[number].spawned_count = count
@@ -112,12 +121,20 @@ class Hooks:
             raise NotCapturedError(f"{SNAPSHOT} gave {type(state).__name__}: let it return bytes")
         return state
 
-    def _header(self, ready: ReadyPoint) -> bytes:
+    def _files(self) -> bytes:
+        """After the snapshot: that may have flushed something."""
+        try:
+            return tree.pack(self._data) if self._data else b""
+        except (OSError, UnsupportedOperationError) as error:
+            raise NotCapturedError(f"the data directory: {error}") from error
+
+    def _header(self, ready: ReadyPoint, files_bytes: int) -> bytes:
         threads = self._application.threads.values()
         marks = {
             "interposed": self._interposed.marks(),
             "spawned": [[thread.number, thread.spawned_count] for thread in threads],
             "head_digest": ready.digest,
+            "files": files_bytes,
         }
         return json.dumps(marks).encode() + b"\n"
 

@@ -20,9 +20,10 @@ from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Record
 from llft.runtime import own_log
-from llft.runtime.checkpoint import Base, Checkpoint
+from llft.runtime.checkpoint import Checkpoint, Told
 from llft.runtime.driver import Driver
 from llft.runtime.fingerprint import Fingerprint
+from llft.runtime.own_directory import DATA, Data
 from llft.runtime.poller import Poller
 from llft.runtime.state.hooks import Hooks
 from llft.runtime.state.keeper import Verdict
@@ -70,8 +71,9 @@ class ScratchWorld:
     def write(self, record: Record) -> None: ...
     def flush(self) -> None: ...
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None: ...
-    def base(self) -> Base | None:
-        return None
+    def store(self, checkpoint: Checkpoint, answer: Callable[[bool], None]) -> None: ...
+    def tell(self, *, for_joiner: bool) -> Told:
+        return Told()
 
     def fingerprint(self) -> Fingerprint:
         return {}
@@ -84,13 +86,14 @@ class ScratchLife(ScratchWorld):
         self._task = task
         self._hooks: Hooks | None = None
         self._endpoints: dict[str, int] = specification.get("endpoints", {})
+        self._data = Data(*specification[DATA]).path if DATA in specification else ""
         self.driver = Driver(cast(Replica, NoCore()), self, self, Poller())
         self.call = self.driver.call
         self.spawn = self.driver.spawn
         self.current = self.driver.current
 
     def program_begins(self, interposed: Interposed) -> None:
-        self._hooks = Hooks(self.driver.application, interposed, "")
+        self._hooks = Hooks(self.driver.application, interposed, "", self._data)
 
     def begin(self) -> None:
         """By hooks: a program that is about to begin."""

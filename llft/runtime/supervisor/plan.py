@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from llft.runtime.own_directory import DATA
 from llft.runtime.state.history import Past
+from llft.runtime.supervisor.data import data_of
 from llft.runtime.supervisor.program import Program
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.runtime.supervisor.slot import Slot
@@ -47,6 +49,8 @@ class Plan:
     sync: bool = False
     past: Past | None = None
     """The history from which the group goes on."""
+    data: str = ""
+    """The path of the data directory; "": there is none."""
     head_start_s: float = 3.0
     """Of the founder before the others, unless its program listens earlier."""
     replica_module: str = REPLICA_MODULE
@@ -86,6 +90,8 @@ def _specification(plan: Plan, directory: RunDirectory, slot: Slot, *, founds: b
         "temporary": str(directory.temporary(slot.name)),
         "program": list(plan.program.words),
     }
+    if plan.data:
+        own[DATA] = data_of(directory.data, plan.data, slot.name)
     if plan.durable:
         own |= {"durable": str(directory.durable / slot.name), "sync": plan.sync}
     return {**common, **own, "alone": founds, "may_found": founds}

@@ -29,6 +29,8 @@ MEMBER_FIELDS = (
     "suspicions",
     "listening",
     "log_bytes",
+    "replication",
+    "stored",
     "transport",
     "uptime_s",
     "members",

@@ -67,6 +67,11 @@ class RunDirectory:
         return self.path / "durable"
 
     @property
+    def data(self) -> Path:
+        """The replicas' copies of the data directory; they stay like those."""
+        return self.path / "data"
+
+    @property
     def pid_file(self) -> Path:
         return self.path / "supervisor.pid"
 

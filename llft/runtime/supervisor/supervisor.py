@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from llft.runtime.control_client import Inquiry
 from llft.runtime.control_server import ControlServer
 from llft.runtime.state.history import longest
+from llft.runtime.supervisor import data
 from llft.runtime.supervisor.founding import Founding
 from llft.runtime.supervisor.halting import TERMINATE_PATIENCE_S, halt
 from llft.runtime.supervisor.listening import Address, Listening
@@ -81,6 +82,8 @@ class Supervisor:
             if self._metrics_port is not None:
                 self._metrics = MetricsServer(self._metrics_port, lambda: prometheus_text([self.group()]))
             control = ControlServer(str(self.directory.supervisor_socket), orders_of(self))
+            if self.plan.data:
+                data.prepare(self.directory.data, self.plan.data, goes_on=self._past is not None)
             with self._interruptions:
                 try:
                     self._founding.begin(self._slots(), time.monotonic())
@@ -204,6 +207,8 @@ class Supervisor:
     def _end_all(self) -> None:
         self._interruptions.clear()
         self._listening.close()
+        if self.plan.data:
+            self._observer.told(data.remains(self.directory.data, self.replicas.values()))
         self._halt()
 
     def _halt(self) -> None:
@@ -253,6 +258,8 @@ class Supervisor:
             return
         self._listening.close()
         self._halt()
+        if self.plan.data and self._past is None:
+            data.set_aside(self.directory.data)
         self._founding.begin(self._slots(), due_s)
 
     # -- what others ask (`orders`) ------------------------------------------------------------------

@@ -93,6 +93,8 @@ def survey(evidence: Evidence) -> Survey:
         groups.setdefault(process.group_id, Group(process.group_id)).processes.append(process)
     _file_records(evidence.records, groups)
     for group in groups.values():
+        # Journals of a live run do not name it; but nobody else takes more than one state in a life.
+        group.semi_passive |= any(len(life.applied) > 1 for life in group.lives)
         _trace_branches(group)
         for life in group.lives:
             life.limit = _limit(group, life)

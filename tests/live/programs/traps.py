@@ -16,6 +16,7 @@ import random
 import select
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import tempfile
@@ -281,6 +282,22 @@ def logs():
     logging.error("there")
 
 
+def databases():
+    database = sqlite3.connect(":memory:")
+    luck = "random(), hex(randomblob(4)), random()"
+    now = "current_timestamp, current_date, datetime('NOW', '+1 day'), julianday(), strftime('%f'), date()"
+    print(database.execute(f"SELECT {luck}, {now}").fetchone())
+    moment = "datetime('2020-02-28', '+1 day'), strftime('%s', 'bad'), unixepoch(9, 'unixepoch')"
+    assert database.execute(f"SELECT {moment}").fetchone() == ("2020-02-29 00:00:00", None, 9)
+    database.execute("CREATE TABLE lots (moment TEXT DEFAULT CURRENT_TIMESTAMP, lot DEFAULT (random()))")
+    database.execute("CREATE INDEX by_day ON lots (date(moment))")
+    for _ in range(3):
+        database.execute("INSERT INTO lots DEFAULT VALUES")
+    print(database.execute("SELECT * FROM lots ORDER BY random()").fetchall())
+    assert type(database) is sqlite3.Connection
+    assert issubclass(type("Own", (sqlite3.Connection,), {}), sqlite3.dbapi2.Connection)
+
+
 PARTS = (
     class_attributes,
     hashes,
@@ -295,6 +312,7 @@ PARTS = (
     connecting,
     lambda: asyncio.run(talk()),
     logs,
+    databases,
 )
 
 if __name__ == "__main__":
