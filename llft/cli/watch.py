@@ -8,15 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llft.cli.arguments import add_spark
 from llft.errors import MisuseError
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
 
 STORE = ".llft-watch"
 POLL_S = 1
@@ -58,21 +56,21 @@ def run(arguments: argparse.Namespace) -> int:
 
         query = watch(spark, str(arguments.path), store, tell, once=arguments.once)
         try:
-            wait_for(query)
+            wait_until(query.awaitTermination)
         finally:
             query.stop()
     return 1 if alarms_of(store) else 0
 
 
-def wait_for(query: StreamingQuery) -> None:
-    """Until it ends, or somebody says so by a signal. That raises nothing: if it broke into a call, what Java
-    answers to that one would be taken for the answer to the next."""
+def wait_until(ended: Callable[[int], bool | None]) -> None:
+    """It is, or somebody says so by a signal. That raises nothing: if it broke into a call, what Java answers
+    to that one would be taken for the answer to the next."""
     stopped = Event()
     before = {
         number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        while not stopped.is_set() and not query.awaitTermination(POLL_S):
+        while not stopped.is_set() and not ended(POLL_S):
             pass
     finally:
         for number, handler in before.items():

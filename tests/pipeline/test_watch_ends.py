@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any, cast
 
 import pytest
 
-from llft.cli.watch import wait_for
+from llft.cli.watch import wait_until
 
 
 class Query:
@@ -19,8 +18,8 @@ class Query:
         self.calls = 0
         self.whole_calls = 0
 
-    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
-        assert timeout > 0
+    def ended(self, timeout_s: int) -> bool:
+        assert timeout_s > 0
         self.calls += 1
         if self.calls == 2 and self.signal_number is not None:
             os.kill(os.getpid(), self.signal_number)
@@ -30,7 +29,7 @@ class Query:
 
 def test_it_ends_when_the_stream_does() -> None:
     query = Query()
-    wait_for(cast(Any, query))
+    wait_until(query.ended)
     assert query.calls == 3
 
 
@@ -38,6 +37,6 @@ def test_it_ends_when_the_stream_does() -> None:
 def test_a_signal_ends_it_between_two_calls(number: int) -> None:
     before = signal.getsignal(number)
     query = Query(number)
-    wait_for(cast(Any, query))
+    wait_until(query.ended)
     assert query.calls == query.whole_calls == 2
     assert signal.getsignal(number) is before
