@@ -48,11 +48,13 @@ lint: setup
 	$(BIN)/mypy --strict -p llft
 
 # Live tests have the machine to themselves: replicas that wait for a processor are replicas that are suspected.
-# Tests of the pipeline share one Spark session, so they run in one process.
+# Tests of the pipeline share one Spark session, so they run in one process. They audit what the live tests left.
+test: export LLFT_KEPT_JOURNALS := $(CURDIR)/$(VENV)/live-journals
 test: setup lint
 	$(BIN)/python -m pytest -q -n $(JOBS) --ignore=tests/live --ignore=tests/pipeline
-	$(BIN)/python -m pytest -q tests/pipeline
+	rm -rf $$LLFT_KEPT_JOURNALS
 	$(BIN)/python -m pytest -q tests/live
+	$(BIN)/python -m pytest -q tests/pipeline
 
 bench: setup
 	@set -e; for figure in bench/*.py; do \

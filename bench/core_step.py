@@ -41,8 +41,9 @@ BAR_US = 10.0
 class Bench:
     """Cores wired to each other by hand: a client, a server's primary and its backup."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, journalling: bool = False) -> None:
         self.now_ns = 0
+        self.journalling = journalling
         self.cores = {name: self._core(group, pid) for name, group, pid in _PROCESSES}
         self.waiting: dict[str, list[object]] = {name: [] for name in self.cores}
         self.step("server", events.Started(alone=True))
@@ -66,7 +67,7 @@ class Bench:
             BirthId(pid, pid, pid),
             local_clock=lambda _: 0,
             random=random.Random(pid),
-            journalling=False,
+            journalling=self.journalling,
         )
 
     def step(self, name: str, event: events.Event) -> None:
@@ -143,8 +144,8 @@ class Bench:
 _PROCESSES = (("server", SERVER, 1), ("backup", SERVER, 2), ("client", CLIENT, 3))
 
 
-def measure(count: int, *, lane: bool) -> list[int]:
-    bench = Bench()
+def measure(count: int, *, lane: bool, journalling: bool = False) -> list[int]:
+    bench = Bench(journalling=journalling)
     call = bench.by_lane if lane else bench.by_step
     timings = []
     for number in range(count):

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from contextlib import suppress
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from llft.cli.arguments import add_spark
 from llft.errors import MisuseError
 
 STORE = ".llft-watch"
+POLL_S = 1
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,8 +56,22 @@ def run(arguments: argparse.Namespace) -> int:
 
         query = watch(spark, str(arguments.path), store, tell, once=arguments.once)
         try:
-            with suppress(KeyboardInterrupt):  # which is how it ends
-                query.awaitTermination()
+            wait_until(query.awaitTermination)
         finally:
             query.stop()
     return 1 if alarms_of(store) else 0
+
+
+def wait_until(ended: Callable[[int], bool | None]) -> None:
+    """It is, or somebody says so by a signal. That raises nothing: if it broke into a call, what Java answers
+    to that one would be taken for the answer to the next."""
+    stopped = Event()
+    before = {
+        number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        while not stopped.is_set() and not ended(POLL_S):
+            pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

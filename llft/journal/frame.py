@@ -15,11 +15,21 @@ import json
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 from json.encoder import c_make_encoder, encode_basestring_ascii  # type: ignore[attr-defined]
 from typing import Any
 
-from llft.journal.record import SCHEMA_VERSION, Record
+from llft.journal.record import (
+    SCHEMA_VERSION,
+    ClockRead,
+    Collected,
+    Delivered,
+    Operated,
+    Record,
+    Sent,
+    Stamp,
+)
 
 MAGIC = b"LLFTJRNL"
 HEADER = struct.Struct("<8sIII")
@@ -64,14 +74,59 @@ def segment_path(path: str, segment: int) -> str:
 
 def encode_record(record: Record) -> bytes:
     """The whole frame of a record. Named tuples are JSON arrays, nested ones too."""
-    stamp, *fields = record
-    stamped = f'["{type(record).__name__}",[{stamp.time_ns},{_who(stamp[1:])}'
-    payload = f"{stamped}],{_encode_json(fields)[1:]}" if fields else f"{stamped}]]"
-    data = payload.encode("ascii")
+    kind = type(record)
+    fields = _FREQUENT.get(kind, _fields)(record)
+    data = f'["{kind.__name__}",{_stamp(record.stamp)}{fields}]'.encode("ascii")
     return FRAME.pack(len(data), zlib.crc32(data)) + data
+
+
+@lru_cache(maxsize=16)
+def _stamp(stamp: Stamp) -> str:
+    """All records of one step of the core have the same."""
+    return f"[{stamp.time_ns},{_who(stamp[1:])}]"
 
 
 @lru_cache(maxsize=64)
 def _who(stamp: tuple[Any, ...]) -> str:
     """A stamp without its time, which says the same in a million records of one view."""
     return _encode_json(stamp)[1:-1]
+
+
+def _fields(record: Any) -> str:
+    fields = record[1:]
+    return f",{_encode_json(fields)[1:-1]}" if fields else ""
+
+
+def _operated(record: Any) -> str:
+    _, number, entry = record
+    return f",{number},{encode_basestring_ascii(entry)}"
+
+
+def _delivered(record: Any) -> str:
+    _, (client, server, conn), fd, size, offset, digest = record
+    return f",[{client},{server},{conn}],{fd},{size},{offset},{digest}"
+
+
+def _sent(record: Any) -> str:
+    _, (client, server, conn), fd, position, timestamp, size, digest, number = record
+    return f",[{client},{server},{conn}],{fd},{position},{timestamp},{size},{digest},{number}"
+
+
+def _clock_read(record: Any) -> str:
+    _, clock_id, value_ns, number = record
+    return f",{clock_id},{value_ns},{number}"
+
+
+def _collected(record: Any) -> str:
+    _, (client, server, conn), which, up_to = record
+    return f",[{client},{server},{conn}],{encode_basestring_ascii(which)},{up_to}"
+
+
+_FREQUENT: dict[type, Callable[[Any], str]] = {
+    Operated: _operated,
+    Delivered: _delivered,
+    Sent: _sent,
+    ClockRead: _clock_read,
+    Collected: _collected,
+}
+"""The kinds that nearly all records are of, written out: half the time of `_fields`, which says the same."""

@@ -137,11 +137,19 @@ def content_of(record: Record) -> int | None:
     if type(record) is Operated:
         return content_of_entry(record.entry)
     if type(record) is Sent:
-        position, timestamp, size, digest, number = record[3:]
-        return _digest(struct.pack("<8q", *record.connection, position, timestamp, size, digest, number))
+        return content_of_sent(record.connection, *record[3:])
     if type(record) is ClockRead:
-        return _digest(struct.pack("<qq", record.clock_id, record.value_ns))
+        return content_of_clock(record.clock_id, record.value_ns)
     return None
+
+
+def content_of_sent(connection: Sequence[int], *rest: int) -> int:
+    """`rest`: position, timestamp, size, digest and order number."""
+    return _digest(struct.pack("<8q", *connection, *rest))
+
+
+def content_of_clock(clock_id: int, value_ns: int) -> int:
+    return _digest(struct.pack("<qq", clock_id, value_ns))
 
 
 def content_of_entry(entry: str) -> int:

@@ -29,6 +29,7 @@ from llft.errors import PeerError
 from llft.journal.record import Diverged
 from llft.runtime.supervisor.run_directory import RunDirectory
 from llft.simulator.from_journals import judge, read_journals
+from tests.live.kept import keep_journals
 from tests.live.world import TIMEOUTS
 
 APPLICATIONS = Path(__file__).with_name("applications")
@@ -459,6 +460,7 @@ def without_luck(reply: Reply) -> Reply:
 def assert_journals_hold(*runs: ReplicatedRun) -> None:
     """No replica ever differed, and the paper's properties hold."""
     paths = [path for run in runs for path in sorted(run.directory.journal.glob("*.llj"))]
+    keep_journals(paths)
     journals = read_journals(paths)
     assert len(journals) > len(runs) * REPLICAS
     diverged = [record for journal in journals for record in journal.records if isinstance(record, Diverged)]

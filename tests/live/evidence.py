@@ -21,6 +21,7 @@ from llft.simulator.checkers.losses import LostOperation
 from llft.simulator.checkers.violation import Violation
 from llft.simulator.evidence import ProcessState
 from llft.simulator.from_journals import LEFT_OUT, Journal, evidence_of, judge, read_journals
+from tests.live.kept import keep_journals
 from tests.live.world import until
 
 FLUSHED_S = 0.5
@@ -37,6 +38,7 @@ def journals_of(*directories: Path) -> list[Journal]:
 
 def assert_journals_hold(*directories: Path) -> list[Journal]:
     """All properties that journals can show; for one group, give the directories of all its hosts."""
+    keep_journals(journal_paths(list(directories)))
     journals = journals_of(*directories)
     _assert_none(judge(journals))
     return journals

@@ -8,21 +8,25 @@ from pathlib import Path
 from llft.simulator.checkers import check_named
 from llft.simulator.from_journals import LEFT_OUT
 from llft.simulator.options import SimulationOptions
+from llft.simulator.plants import PLANTS
 from llft.simulator.runner import Simulation, planted_or_not, write_journals
 
-RUNS = (
+BUGS = (
+    "forget-mutex-entry",
+    "gap-ignored",
+    "random-not-ordered",
+    "no-precedence-exclusion",
+    "clock-not-monotone",
+    "stale-checkpoint",
+    "duplicate-delivery",
+)
+RUNS: tuple[tuple[str, str | None, int], ...] = (
     ("default", None, 0),
     ("default", None, 1),
     ("partition", None, 0),
     ("churn", None, 3),
     ("double-crash", None, 2),
-    ("crash", "forget-mutex-entry", 0),
-    ("default", "gap-ignored", 0),
-    ("default", "random-not-ordered", 4),
-    ("default", "no-precedence-exclusion", 0),
-    ("clock", "clock-not-monotone", 0),
-    ("crash", "stale-checkpoint", 1),
-    ("crash", "duplicate-delivery", 1),
+    *((PLANTS[name].profile, name, PLANTS[name].seed) for name in BUGS),
 )
 
 

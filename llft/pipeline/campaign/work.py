@@ -72,5 +72,6 @@ def write_whole(table: pa.Table, path: Path) -> None:
     from pyarrow import parquet
 
     draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
-    parquet.write_table(table, draft, compression="lz4")
+    # Read once, all of it: dictionaries and statistics would cost as much as all else here, and help nobody.
+    parquet.write_table(table, draft, compression="lz4", use_dictionary=False, write_statistics=False)
     os.replace(draft, path)
