@@ -196,14 +196,14 @@ PLANTS = (
         "a member does not keep the state that a joiner is just fetching",
         (Patch(Keeper, "lend", _no_lease),),
         profile="join-storm",
-        seed=18,
+        seed=39,
     ),
     Plant(
         "forget-lease-of-the-log",
         "a member that has no state yet does not keep the log from birth for whoever joins with that",
         (Patch(Keeper, "tell", _only_states),),
         profile="restart",
-        seed=20,
+        seed=34,
     ),
     Plant(
         "forget-who-was-out",
