@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _CHUNKS_AT_ONCE = 16
 _ASKING = MessageFlag.ANSWER_AT_ONCE
-_SPARED = 4
+_SPARED = 2
 """Once in so many intervals a Heartbeat goes by itself, whatever others there were: the pulse needs one."""
 
 
@@ -125,9 +125,9 @@ class IntraGroup:
         body = encode_body(self._heartbeat_body(self.messaging.lane.group_watermark))
         message = Message(header, payload=body, order_start=order_start, order_bytes=order_bytes)
         self.outbox.multicast(self.standing.group_id, encode(message))
-        if self.heartbeat_ns != NEVER:
-            interval_ns = self.timeouts.heartbeat_interval_ns
-            self.heartbeat_ns = min(self.outbox.now_ns + interval_ns, self.beaten_ns + _SPARED * interval_ns)
+        now_ns, interval_ns = self.outbox.now_ns, self.timeouts.heartbeat_interval_ns
+        if now_ns < self.heartbeat_ns != NEVER:  # one that is due may be a new primary's first
+            self.heartbeat_ns = min(now_ns + interval_ns, self.beaten_ns + _SPARED * interval_ns)
 
     # -- heartbeats (lines 56-59) ------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llft.config import Timeouts
+from llft.config import Limits, Timeouts
 from llft.core.determinizer.operations import Accept, Close, Connect, Receive, Send
 from llft.instant import MS
 from llft.journal.record import ConnectionEnded, Suspected
@@ -154,6 +154,8 @@ class TestPatience:
     def test_one_message_alone_may_be_answered(self) -> None:
         with Playbook(timeouts=self.PATIENCE) as play:
             connected(play)
+            play.act("s", Receive(1, 9), Send(1, b"reply"))
+            play.act("c", Send(1, b"one"))
             play.run(100)
             play.act("c", Send(1, b"one"))
             assert self.first_acks_after(play, 3) == 0
@@ -173,3 +175,29 @@ class TestPatience:
             play.act("s", Receive(1, 9), Send(1, b"reply"))
             play.act("c", Send(1, b"one"))
             assert self.first_acks_after(play, 50) == 0
+
+
+def test_a_connection_that_nobody_has_accepted_is_kept_alive_at_the_interval() -> None:
+    with Playbook() as play:
+        connected(play)
+        play.act("c", Connect(GROUP_IDS["s"]), Connect(GROUP_IDS["s"]))
+        play.run(QUIET_MS)
+        play.mark()
+        play.run(10 * INTERVAL_MS)
+        assert count(play, 2, "c1") >= 9
+        assert count(play, 3, "c1") >= 9
+        assert play.sent(KEEP_ALIVE, "s2", "c") == [], "a backup need not ask whether it is wanted still"
+
+
+def test_a_window_that_empties_is_told_of_within_an_interval() -> None:
+    limits = Limits(window_messages=4)
+    with Playbook(limits=limits, timeouts=Timeouts(keep_alive_interval_ns=20 * MS)) as play:
+        twice_connected(play)
+        play.act("c", *(Send(1, b"m") for _ in range(8)))
+        play.run(1)
+        play.act("s", Send(2, b"speaker"))
+        for _ in range(8):
+            play.act("s", Receive(1, 1))
+            play.run(6)
+        play.run(2 * INTERVAL_MS)
+        assert play.results("s1")[-8:] == [b"m"] * 8

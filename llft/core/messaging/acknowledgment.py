@@ -26,7 +26,6 @@ class Acknowledgment:
             connection.ack_due_ns = NEVER
             return
         if connection.settled:
-            connection.ack_told = connection.received_up_to
             messaging.send_control(connection, MessageType.FIRST_ACK)
         wait_ns = 2 * messaging.config.timeouts.retransmit_interval_ns
         messaging.arm(connection, "ack_due_ns", messaging.outbox.now_ns + wait_ns)

@@ -161,7 +161,7 @@ class Connection:
         self.in_prefix = b""
         self.second_acked = 0
         self.ack_told = 0
-        """The position that the last acknowledgment of ours named."""
+        """The position that our last message acknowledged."""
 
     def _init_life(self) -> None:
         self.established = self.half_closed_here = self.half_closed_there = self.closed_here = False

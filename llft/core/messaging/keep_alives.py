@@ -58,9 +58,10 @@ class KeepAlives:
                 connection.calm_until_ns = min(connection.calm_until_ns, at_ns)
                 self._arm(connection, "keep_alive_ns", min(connection.keep_alive_ns, at_ns))
 
-    def on_collected(self, connection: Connection, kept: int, now_ns: int) -> None:
-        """Of `kept` messages all members have some: the remote group's window may be full of those."""
-        self.disturb(connection, now_ns, soon=kept - len(connection.delivered) > 1)
+    def on_collected(self, connection: Connection, now_ns: int) -> None:
+        """All members have more of what came. Where it comes without answers, the remote group's window may
+        be full of it."""
+        self.disturb(connection, now_ns, soon=connection.received_up_to > connection.ack_told + 1)
 
     def can_wait(self, connection: Connection, now_ns: int) -> bool:
         """The interval is over, but nobody needs a KeepAlive yet."""
@@ -103,9 +104,13 @@ def can_speak(connection: Connection) -> bool:
 
 
 def is_calm(connection: Connection) -> bool:
-    """Open at both ends, nothing is missing, and all requests are acknowledged."""
+    """Open at both ends, nothing is missing, and all requests are acknowledged. Until a client's first
+    message is with all members of the server group its connection is not known to all: a joiner gets to know
+    it by KeepAlives, and the others that it is wanted still."""
     if not connection.settled or connection.frozen or not connection.fd:
         return False
     if connection.half_closed_here or connection.half_closed_there or connection.nacks:
         return False
-    return connection.role == Role.SERVER or connection.acked >= connection.generated
+    if connection.role == Role.SERVER:
+        return True
+    return connection.acked >= connection.generated and connection.collected_up_to > 0

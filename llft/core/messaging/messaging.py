@@ -446,8 +446,8 @@ class Messaging:
             self.lane.group_watermark = watermark
             self.lane.orders.discard(watermark)
         for connection in self.indexes.marked:
-            kept = len(connection.delivered)
             timestamp = connection.collect_delivered(self.lane.group_watermark)
             if timestamp:
-                self.keep_alives.on_collected(connection, kept, self.outbox.now_ns)
+                if self.standing.role == PRIMARY:
+                    self.keep_alives.on_collected(connection, self.outbox.now_ns)
                 self.outbox.record(Collected, connection.connection_id, "delivered", timestamp)
