@@ -178,6 +178,10 @@ def _check_timeouts(timeouts: Timeouts, place: Place) -> None:
         least = 2 * timeouts.primary_timeout_ns / MS
         remedy = f"a connect would be refused while the primary is being replaced: at least {least:g}"
         raise place.error("timeouts", "connect_bound_ms", remedy)
+    if timeouts.retransmit_interval_ns <= timeouts.first_ack_patience_ns:
+        least = timeouts.first_ack_patience_ns / MS
+        remedy = f"messages would be sent again for nothing: more than {least:g} (first_ack_patience_ms)"
+        raise place.error("timeouts", "retransmit_interval_ms", remedy)
 
 
 def _check_groups(settings: Settings, place: Place) -> None:

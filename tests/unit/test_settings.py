@@ -123,6 +123,7 @@ BAD = [
     ("[timeouts]\nheartbeat_interval_ms = 0", ":2: timeouts.heartbeat_interval_ms: a number from 0.001"),
     ("[timeouts]\nheartbeat_interval_ns = 5", ":2: timeouts.heartbeat_interval_ns: unknown"),
     ("[timeouts]\nprimary_timeout_ms = 15", ":2: timeouts.primary_timeout_ms: one late heartbeat"),
+    ("[timeouts]\nretransmit_interval_ms = 50", ":2: timeouts.retransmit_interval_ms: messages would"),
     ("[timeouts]\nprimary_timeout_ms = 4000", ":1: timeouts.connect_bound_ms: a connect would be refused"),
     ("[timeouts]\nheartbeat_interval_ms = 50", ":1: timeouts.primary_timeout_ms: one late heartbeat"),
     ("[limits]\ndatagram_bytes = 9000", ":2: limits.datagram_bytes: unknown"),

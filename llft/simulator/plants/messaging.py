@@ -88,7 +88,7 @@ PLANTS = (
         "the ack field names a message that has not come yet",
         (Patch(lane, "acknowledged", _one_more), Patch(headers, "acknowledged", _one_more)),
         profile="lost-client-lossy",
-        seed=62,
+        seed=68,
     ),
     Plant(
         "collect-sent-early",
@@ -134,7 +134,7 @@ PLANTS = (
         "messages of a superseded remote primary are accepted (D-06)",
         (Patch(Messaging, "accepts_view", _accepts_superseded),),
         profile="reorder",
-        seed=98,
+        seed=120,
     ),
     Plant(
         "finished-comes-alive",
