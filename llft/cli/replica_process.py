@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from llft.errors import LlftError
+from llft.past.source import IMAGE, Interposed
 from llft.runtime import settings_file
 from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
 from llft.runtime.native.image import ImageError, randomised, stop_randomising
@@ -31,7 +32,6 @@ from llft.runtime.state.history import read_history
 from llft.runtime.state.orders import Orders, become
 from llft.runtime.state.scratch import SCRATCH, read_task
 from llft.runtime.state.scratch_life import ScratchLife
-from llft.runtime.state.source import IMAGE, Interposed
 
 if TYPE_CHECKING:
     from llft.interpose.port import Port

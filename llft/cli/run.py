@@ -18,8 +18,8 @@ from llft.config import Checkpoints, Replication, ThreadMode
 from llft.errors import MisuseError
 
 if TYPE_CHECKING:
+    from llft.past.history import Past
     from llft.runtime.settings import Settings
-    from llft.runtime.state.history import Past
     from llft.runtime.supervisor.plan import Plan
     from llft.runtime.supervisor.run_directory import RunDirectory
 

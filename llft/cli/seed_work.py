@@ -12,6 +12,7 @@ from llft.identifiers import BirthId
 from llft.journal.record import RoleChanged
 from llft.pipeline.campaign.outcome import Cell, Outcome
 from llft.simulator.checkers import check_named
+from llft.simulator.checkers.generations import generations
 from llft.simulator.checkers.survey import PRIMARY, Survey, survey
 from llft.simulator.evidence import Evidence
 from llft.simulator.from_journals import LEFT_OUT, Journal, evidence_of
@@ -33,7 +34,7 @@ def run_seed(seed: int, cell: Cell) -> Outcome:
             simulation = Simulation(seed, options, program=notebook.program)
             notebook.now = lambda: simulation.world.now_ns
             simulation.run()
-        evidence = simulation.evidence()
+        *_, evidence = generations(simulation.evidence())
         surveyed = survey(evidence)
         result = judge(seed, simulation, surveyed)
         front = min(spec.servers[0] for spec in simulation.topology.groups if spec.kind == CLIENT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from llft.core.determinizer.engine import MAIN_THREAD
 from llft.core.determinizer.operations import Result
 from llft.identifiers import NO_VIEW, BirthId, GroupId, ThreadId, ViewId
 from llft.journal.record import Record
@@ -39,6 +40,12 @@ class StartThread(NamedTuple):
 
     thread: ThreadId
     argument: object
+
+
+class RepeatCall(NamedTuple):
+    """This thread stands in a call that was made to an earlier group (D-64): it makes it once more."""
+
+    thread: ThreadId
 
 
 class CaptureState(NamedTuple):
@@ -89,6 +96,7 @@ Effect = (
     | StartApplication
     | ResumeThread
     | StartThread
+    | RepeatCall
     | CaptureState
     | StoreState
     | RestoreState
@@ -96,3 +104,10 @@ Effect = (
     | WriteRecord
     | Stop
 )
+
+
+def setting_out(what: str, thread: ThreadId, argument: object) -> Effect:
+    """Of a completion that gives a thread no result: it begins, or repeats its call."""
+    if what == "repeat":
+        return RepeatCall(thread)
+    return StartApplication() if thread == MAIN_THREAD else StartThread(thread, argument)

@@ -17,16 +17,14 @@ from typing import Any, Protocol
 from llft.config import GroupConfig, Replication
 from llft.core import events
 from llft.core.determinizer.determinizer import Determinizer
-from llft.core.determinizer.engine import MAIN_THREAD
 from llft.core.effects import (
     CaptureState,
     Effect,
     ResetApplication,
     RestoreState,
     ResumeThread,
-    StartApplication,
-    StartThread,
     Stop,
+    setting_out,
 )
 from llft.core.inbox import Inbox
 from llft.core.intra_group import IntraGroup
@@ -231,10 +229,8 @@ class Replica:
         for what, thread, value in self.determinizer.drain():
             if what == "resume":
                 self.outbox.effects.append(tuple.__new__(ResumeThread, (thread, value)))
-            elif thread == MAIN_THREAD:
-                self.outbox.effects.append(StartApplication())
             else:
-                self.outbox.effects.append(StartThread(thread, value))
+                self.outbox.effects.append(setting_out(what, thread, value))
 
     def _must_slow_down(self) -> bool:
         """Intra-group flow control: no new order information now."""

@@ -42,7 +42,8 @@ class Timers:
                 continue
             # The view handshake has just spoken to everybody, and what is unacknowledged is pushed by it.
             self.messaging.arm(connection, "keep_alive_ns", now_ns + self.timeouts.keep_alive_interval_ns)
-            self.messaging.arm(connection, "ack_due_ns", connection.ack_due_ns)
+            if connection.ack_due_ns != NEVER:
+                self.messaging.arm(connection, "ack_due_ns", now_ns + self.timeouts.first_ack_patience_ns)
             if connection.acked < connection.generated:
                 self.replica.retention.retransmit_later(connection)
         if self.replica.config.replication is Replication.SEMI_PASSIVE:

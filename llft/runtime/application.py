@@ -25,8 +25,7 @@ from llft import originals
 from llft.core.determinizer.operations import Operation, ReadClock, Result
 from llft.errors import InvariantError
 from llft.identifiers import ThreadId
-from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.birth_log import (
+from llft.past.birth_log import (
     CALLED,
     RESTORED,
     START,
@@ -38,8 +37,9 @@ from llft.runtime.birth_log import (
     check_kind,
     events,
 )
+from llft.past.witness import Witness, detail
+from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.state.restart import Restart
-from llft.runtime.state.witness import Witness, detail
 
 ENDED = 255
 """The kind of the last "call" of a thread: it returned from its function."""
@@ -74,8 +74,7 @@ class Application:
         counts: tuple[Counter[ThreadId], ...] = (Counter(), Counter(), Counter())
         self._absorbable, self._made, self._calls_left = counts
         self._again: frozenset[ThreadId] = frozenset()
-        """Ordered mode: calls of the past that are to be made again, and those made that the log has not
-        come to."""
+        """Ordered mode: calls of the past to be made again, and those made that the log has not come to."""
         self._briefs: dict[ThreadId, deque[int]] = {}
         """Of the calls that are to be made again."""
         self._out_at_checkpoint: frozenset[ThreadId] = frozenset()
@@ -166,10 +165,13 @@ class Application:
         """The core wants a thread to begin: 1 is the main one, which is there already."""
         self.out_for_core[number] = None
         self.log.started(number, key)
+        self.when_past_is_over(lambda: self._begin(number, key))
+
+    def when_past_is_over(self, action: Callable[[], None]) -> None:
         if self._past is None:
-            self._begin(number, key)
+            action()
         else:
-            self._backlog.append(lambda: self._begin(number, key))
+            self._backlog.append(action)
 
     def _hand_over(self, number: ThreadId, result: Result) -> None:
         thread = self.threads[number]

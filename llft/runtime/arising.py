@@ -12,8 +12,9 @@ import traceback
 from typing import TYPE_CHECKING
 
 from llft import originals
+from llft.past.checkpoint import Base
+from llft.past.source import Interposed
 from llft.runtime import own_log
-from llft.runtime.checkpoint import Base
 from llft.runtime.native import image
 from llft.runtime.state import running_loops
 from llft.runtime.state.image_source import Carried
@@ -21,7 +22,6 @@ from llft.runtime.state.open_files import open_again
 from llft.runtime.state.orders import Orders, read_orders
 from llft.runtime.state.scratch import read_task
 from llft.runtime.state.scratch_life import follow_image
-from llft.runtime.state.source import Interposed
 
 if TYPE_CHECKING:
     from llft.runtime.replica_process import ReplicaProcess

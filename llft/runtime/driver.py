@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import traceback
 from _thread import LockType
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -31,23 +30,20 @@ from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result, Spawn
 from llft.core.replica import Replica
 from llft.instant import MS
+from llft.past.birth_log import OPERATION_KINDS
+from llft.past.resumed import Resumed
 from llft.runtime import own_log, stack_room
 from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.birth_log import OPERATION_KINDS
+from llft.runtime.arrivals import Arrivals
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
 from llft.runtime.state import exchange
-from llft.runtime.state.resumed import Resumed
 from llft.runtime.surroundings import Network, World
-from llft.wire.messages import MessageType
 
 POLL_AT_MOST_NS = 1000 * MS
 DEADLINE_PASSED = events.DeadlinePassed()
-ARRIVED_AT_MOST = 64  # the next ones wait in the socket, which is bounded
-_HEARTBEAT = bytes((MessageType.HEARTBEAT,))
-FRAMES_NEEDED = 200
-"""By a step of the core and what follows from it; several times as many as were ever seen."""
+FRAMES_NEEDED = 200  # by a step of the core and what follows from it; several times as many as were ever seen
 
 
 class Driver:
@@ -64,15 +60,14 @@ class Driver:
             open_gate=self.lock.open_gate,
         )
         self.application.wake_pump = poller.wake
-        self.resumed = Resumed(self.application)
+        self.resumed = Resumed(self.application, self._step)
         self.wake_pacemaker: Callable[[], None] = lambda: None
         self._local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
         self.pump_held = False
         """No thread of the program is to be the pump: an image is to be taken."""
         self._written = False
-        self._arrived: deque[bytes] = deque()
-        """Datagrams that were received and not looked at yet."""
+        self.arrivals = Arrivals(self)
         self.polled_until_ns = 0
         """Until when the pacemaker waits, if it serves the network: it knows of no earlier deadline."""
         self._performers: dict[type, Callable[[Any], None]] = {
@@ -80,8 +75,9 @@ class Driver:
             effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
             effects.WriteRecord: self._write,
             effects.ResumeThread: lambda effect: self.application.give(effect.thread, effect.result),
-            effects.StartApplication: lambda effect: self.resumed.start(1, ""),
-            effects.StartThread: lambda effect: self.resumed.start(effect.thread, str(effect.argument)),
+            effects.StartApplication: lambda effect: self.application.start(1, ""),
+            effects.StartThread: lambda effect: self.application.start(effect.thread, str(effect.argument)),
+            effects.RepeatCall: lambda effect: self.resumed.repeat(effect.thread),
             effects.CaptureState: lambda effect: self._step(exchange.captured(self, effect)),
             effects.StoreState: lambda effect: exchange.store(self, effect.state),
             effects.RestoreState: lambda effect: exchange.restore(self, effect.state),
@@ -128,6 +124,8 @@ class Driver:
                     self.wake_pacemaker()
                 elif not self.token and self.core.next_deadline() < self.polled_until_ns:
                     self.poller.wake()
+            elif self.core.live:
+                self.arrivals.hear_backups()
             thread.ident, thread.waits = home, not thread.given
 
     def _make_call_for(self, thread: ApplicationThread, operation: Operation, done: LockType) -> None:
@@ -183,7 +181,7 @@ class Driver:
         """In a process restored from an image: the same program, and everything else new. Lock held."""
         self.core, self.poller = core, poller
         self.application.wake_pump = poller.wake
-        self._arrived.clear()
+        self.arrivals.clear()
         self.pump_held, self.polled_until_ns = False, 0
 
     def _ended(self, thread: ApplicationThread) -> None:
@@ -233,7 +231,7 @@ class Driver:
 
     def until_deadline(self) -> int:
         left_ns = self.core.next_deadline() - originals.monotonic_ns()
-        return 0 if self._arrived else max(0, min(left_ns, POLL_AT_MOST_NS))
+        return 0 if self.arrivals.waiting else max(0, min(left_ns, POLL_AT_MOST_NS))
 
     def work(self) -> None:
         """Whatever has arrived, and whatever is due. Lock held.
@@ -241,28 +239,17 @@ class Driver:
         What arrived comes before what is due: a message that has waited here must not be missed for its
         having waited. Looking at the others took time, so there may be more by now."""
         computing = self.application.out_count > 0
-        self._look_at_arrived(computing)
+        self.arrivals.look_at(computing=computing)
         for birth_id in self.network.work(originals.monotonic_ns()):
             self._step(events.PeerDied(birth_id))
         if originals.monotonic_ns() >= self.core.next_deadline():
-            self._look_at_arrived(True)  # all of it, even what is in the socket
+            self.arrivals.look_at(computing=True)  # all of it, even what is in the socket
             if originals.monotonic_ns() >= self.core.next_deadline():
                 self._step(DEADLINE_PASSED)
 
-    def _look_at_arrived(self, computing: bool) -> None:
-        """At a primary a thread that gets something to do gets it at once, unless the program is `computing`;
-        the rest waits for whoever serves the network next, as a rule that thread. Heartbeats overtake: by
-        them a backup is known to live, and to have the order information that replies wait for (D-10)."""
-        arrived = self._arrived
-        for data in self.network.receive() if computing or len(arrived) < ARRIVED_AT_MOST else ():
-            if data[1:2] == _HEARTBEAT and self.core.live:
-                self._step(events.MessageReceived(data))
-            else:
-                arrived.append(data)
-        while arrived:
-            if self.application.out_count and self.token and self.core.live and not computing:
-                return
-            self._step(events.MessageReceived(arrived.popleft()))
+    def receive(self, data: bytes) -> None:
+        """A datagram, for the core. Lock held."""
+        self._step(events.MessageReceived(data))
 
     def happen(self, event: events.Event) -> None:
         with self.lock:

@@ -13,11 +13,10 @@ from hashlib import blake2b
 from typing import Any
 
 from llft import originals
+from llft.past.checkpoint import Fingerprint
 
 FILES_MAX = 5000
 DIFFERENCES_SHOWN = 8
-
-Fingerprint = dict[str, dict[str, str]]
 
 
 def take(program: list[str], options: dict[str, Any]) -> Fingerprint:

@@ -23,10 +23,10 @@ from contextlib import suppress
 from llft import originals
 from llft.core.standing import BACKUP
 from llft.instant import MS
+from llft.past.source import RestoredError
 from llft.runtime import own_log
 from llft.runtime.driver import Driver
 from llft.runtime.stacks import stacks
-from llft.runtime.state.source import RestoredError
 
 LAZY_S = 0.0005
 BUSY_NS = 1 * MS

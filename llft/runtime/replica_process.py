@@ -20,12 +20,11 @@ from llft.core.replica import Replica
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
+from llft.past.checkpoint import Checkpoint, Fingerprint
 from llft.runtime import fingerprint, last_words, own_log
 from llft.runtime.birthplace import Birthplace
-from llft.runtime.checkpoint import Checkpoint
 from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
-from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.liveness import Liveness
 from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.native.pulse import open_pulse

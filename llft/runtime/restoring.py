@@ -16,16 +16,15 @@ from zlib import crc32
 from llft import originals
 from llft.errors import PeerError
 from llft.identifiers import NO_VIEW, ViewId
+from llft.past.birth_log import BirthLog
+from llft.past.checkpoint import Base, Checkpoint, Fingerprint
+from llft.past.source import HOOKS, IMAGE
 from llft.runtime import fingerprint, own_log
-from llft.runtime.birth_log import BirthLog
-from llft.runtime.checkpoint import Base, Checkpoint
 from llft.runtime.driver import Driver
-from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.liveness import Liveness, LogSource, fetch_log, fetch_state
 from llft.runtime.state.checkpoints import Checkpoints
 from llft.runtime.state.restart import Restart
 from llft.runtime.state.scratch_life import digest_of
-from llft.runtime.state.source import HOOKS, IMAGE
 from llft.runtime.transport import Transport
 
 

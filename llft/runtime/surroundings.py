@@ -7,8 +7,7 @@ from typing import NoReturn, Protocol
 
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.journal.record import Record
-from llft.runtime.checkpoint import Checkpoint, Told
-from llft.runtime.fingerprint import Fingerprint
+from llft.past.checkpoint import Checkpoint, Fingerprint, Told
 from llft.runtime.state.restart import Restart
 
 

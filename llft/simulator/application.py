@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llft.core import events
+from llft.core.determinizer.operations import Operation
 from llft.instant import US
 from llft.simulator.interfaces import Program
 from llft.simulator.world import World
@@ -108,6 +109,9 @@ class Application:
         except Exception:  # noqa: BLE001 (a program that raises is evidence)
             self._fail(f"a call of thread {thread}")
             return
+        self._called(thread, operation)
+
+    def _called(self, thread: int, operation: Operation | None) -> None:
         if operation is None:
             self._report(events.ThreadEnded(thread))
         else:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from llft.config import GroupConfig, Replication
+from llft.config import GroupConfig, Replication, ThreadMode
 from llft.core import events
 from llft.identifiers import BirthId, GroupId
 from llft.instant import MS, US
@@ -22,6 +22,9 @@ from llft.simulator.network import CERTIFICATE_MIN_NS, Network
 from llft.simulator.notes import FAULT_KIND
 from llft.simulator.process import Process
 from llft.simulator.profiles import Profile
+from llft.simulator.state.carried import Carried
+from llft.simulator.state.disk import Disk
+from llft.simulator.state.keeping import Keeping
 from llft.simulator.topology import CLIENT, GroupSpec, Topology
 from llft.simulator.world import World
 
@@ -39,6 +42,9 @@ class Group:
     spec: GroupSpec
     think_ns: int
     make_program: ProgramFactory
+    keeps_past: bool = False
+    """Whether its members keep birth logs and checkpoints, as `llft run` has it; else a state carries all."""
+    disks: list[Disk] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
     """Those that live, the oldest first."""
     started_count: int = 0
@@ -61,6 +67,7 @@ class Group:
     def backups(self) -> list[Process]:
         """Those that could take over now: they run, and they have the group's state."""
         able = [process for process in self.processes if not (process.paused or process.leaving)]
+        able = [process for process in able if not process.past.fetching]
         return [process for process in able if process.core.role == "backup" and process.core.has_state]
 
     def settled(self) -> bool:
@@ -78,6 +85,8 @@ class Group:
         """Every replica that executes has executed the same."""
         if self.spec.config.replication is Replication.SEMI_PASSIVE:
             return True
+        if any(process.past.restoring for process in self.processes):
+            return False
         counts = [process.core.executed for process in self.processes]
         return all(count == counts[0] for count in counts)
 
@@ -103,6 +112,10 @@ class Cluster:
         self.core_failures: list[str] = []
         self.objections: list[str] = []
         """To what was sent, by `watch`."""
+        self.past_objections: list[str] = []
+        """To what was done with a program's past, by those who keep it (`state`)."""
+        self.generation = 0
+        """How often the power has gone."""
         self._make_core = make_core
         self._birth_count = 0
         self._clock_rng = world.stream("clocks")
@@ -111,7 +124,7 @@ class Cluster:
         for spec in topology.groups:
             load_ns = profile.horizon_ns * self._rng.randint(*LOAD_PERCENT) // 100
             think_ns = load_ns // (spec.requests * OPERATIONS_PER_REQUEST) if spec.kind == CLIENT else 0
-            self.groups[spec.group_id] = Group(spec, think_ns, make_program)
+            self.groups[spec.group_id] = Group(spec, think_ns, make_program, _keeps_past(spec, profile))
             world.trace.group_names[spec.group_id] = spec.name
 
     # Births.
@@ -121,6 +134,19 @@ class Cluster:
         birth_id = BirthId(process.number + 1, 1000 + self._birth_count, self.world.now_ns + 1)
         rng = self.world.stream(f"replica/{birth_id}")
         return birth_id, self._make_core(process.group.spec.config, birth_id, process.clock.read, rng)
+
+    def new_past(self, process: Process) -> Keeping | Carried:
+        """A process that takes the place of a dead one has its disk."""
+        group = process.group
+        if not group.keeps_past:
+            return Carried(process.application)
+        if not self.profile.durable:
+            return Keeping(process, None, generation=self.generation)
+        free = [disk for disk in group.disks if not disk.in_use]
+        if not free:
+            free = [Disk(f"replica-{len(group.disks) + 1}")]
+            group.disks += free
+        return Keeping(process, free[0], generation=self.generation)
 
     def start(self) -> None:
         """Bring up all groups: one member is told that it is the first, the others join it;
@@ -137,6 +163,11 @@ class Cluster:
         self._start_process(*argument)
 
     def _start_process(self, group: Group, event: events.Started) -> Process:
+        process = self.new_process(group)
+        process.step(event)
+        return process
+
+    def new_process(self, group: Group) -> Process:
         group.started_count += 1
         number = len(self.processes)
         name = f"{group.spec.name}.{group.started_count}"
@@ -152,7 +183,6 @@ class Cluster:
             process.application.slowness = self._rng.randint(5, 20)
         self.processes.append(process)
         group.processes.append(process)
-        process.step(event)
         return process
 
     def restart(self, group: Group) -> Process:
@@ -218,3 +248,10 @@ class Cluster:
         trace.add(self.world.now_ns, 0xFFFF, FAULT_KIND, len(text))
         if trace.tracing:
             trace.say(self.world.now_ns, "!!", text)
+
+
+def _keeps_past(spec: GroupSpec, profile: Profile) -> bool:
+    """As in `llft run`: of a client nobody keeps the past; checkpoints are taken under the token."""
+    config = spec.config
+    semi_active = config.replication is Replication.SEMI_ACTIVE
+    return profile.keeps_past and spec.kind != CLIENT and semi_active and config.threads is ThreadMode.TOKEN

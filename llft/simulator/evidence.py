@@ -27,6 +27,8 @@ class ProcessState:
     membership: tuple[Member, ...]
     program: Any
     statistics: dict[str, Any]
+    log: tuple[int, int] | None = None
+    """Length and digest of the birth log, if it keeps one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +44,7 @@ class Evidence:
     simulated_ns: int
     quiesced: bool
     """The clients were finished and all groups settled within the bound."""
+    former: tuple[ProcessState, ...] = ()
+    """Processes of earlier generations: the power went since (`generations`)."""
     journals_end_ns: Mapping[GroupId, int] = field(default_factory=dict)
     """Of real processes: the time of each group's last record. One that was killed may have written more."""

@@ -37,6 +37,24 @@ class CrashBackup:
 
 
 @dataclass(frozen=True, slots=True)
+class CrashSource:
+    """The primary crashes while somebody joins and gets its program from it."""
+
+    at_ns: int
+    group_id: GroupId
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLoss:
+    """All processes die at once. Servers go on from disk, clients are new ones."""
+
+    at_ns: int
+    down_ns: int
+    amid_change: bool
+    """Not before somebody is about to become the primary of a server."""
+
+
+@dataclass(frozen=True, slots=True)
 class CrashPrimaries:
     """Two connected groups lose their primaries in the same instant."""
 
@@ -128,6 +146,8 @@ class SwitchPrimary:
 Fault = (
     CrashPrimary
     | CrashBackup
+    | CrashSource
+    | PowerLoss
     | CrashPrimaries
     | LoseClient
     | PausePrimary
@@ -194,6 +214,8 @@ class _Planner:
             return self._crash_primaries(at_ns)
         if kind == "LoseClient":
             return self._lose_client(at_ns)
+        if kind == "PowerLoss":
+            return PowerLoss(at_ns, self._rng.randint(5, 40) * MS, self._rng.random() < 0.5)
         if kind == "LossBurst":
             group_id = self._rng.choice([None, *(spec.group_id for spec in self._topology.groups)])
             return LossBurst(at_ns, self._rng.randint(10, 50) * MS, group_id)
@@ -226,6 +248,7 @@ def _jump_ns(rng: random.Random) -> int:
 _MAKERS: dict[str, Callable[[random.Random, int, GroupId], Fault]] = {
     "CrashPrimary": lambda rng, at_ns, group_id: CrashPrimary(at_ns, group_id),
     "CrashBackup": lambda rng, at_ns, group_id: CrashBackup(at_ns, group_id),
+    "CrashSource": lambda rng, at_ns, group_id: CrashSource(at_ns, group_id),
     "PausePrimary": lambda rng, at_ns, group_id: PausePrimary(at_ns, group_id, _pause_ns(rng)),
     "PauseBackup": lambda rng, at_ns, group_id: PauseBackup(at_ns, group_id, _pause_ns(rng)),
     "Partition": lambda rng, at_ns, group_id: Partition(

@@ -27,15 +27,17 @@ from llft.config import PartitionPolicy
 from llft.core import events
 from llft.identifiers import GroupId
 from llft.instant import MS
-from llft.simulator import faults
-from llft.simulator.cluster import Cluster, Group
+from llft.simulator import faults, power
+from llft.simulator.cluster import Cluster
+from llft.simulator.conditions import Conditions
 from llft.simulator.faults import Fault, PerformedFault
 from llft.simulator.partitions import blocked_links
 from llft.simulator.process import Process
 
 RETRY_NS = 5 * MS
+BRIEF_NS = MS // 4
+"""A joiner, or a change of the primary, is there for a short time."""
 PATIENCE_NS = 400 * MS
-CASCADE_ROLES = ("primary", "proposing", "recovering")
 QUIET_BEFORE_NS = 30 * MS
 QUIET_AFTER_NS = 60 * MS
 RESTART_NS = (15 * MS, 90 * MS)
@@ -53,8 +55,10 @@ class Injector:
         self._network = cluster.network
         self._rng = cluster.world.stream("injector")
         self._in_model = cluster.profile.in_model
-        self._unhealed = False
+        self._may = Conditions(cluster)
         self._outstanding_count = 0
+        self._dark = False
+        """The power is off."""
         for fault in plan:
             if isinstance(fault, faults.CrashPrimaries) and self._in_model:
                 self._later(fault.at_ns - QUIET_BEFORE_NS, self._begin_quiet, None)
@@ -75,11 +79,12 @@ class Injector:
         action(argument)
 
     def _attempt(self, fault: Fault) -> None:
-        performed = _PERFORMERS[type(fault)](self, fault)
+        performed = None if self._dark else _PERFORMERS[type(fault)](self, fault)
         if performed is not None:
             self.performed.append(performed)
         elif self._world.now_ns < fault.at_ns + PATIENCE_NS:
-            self._later(self._world.now_ns + RETRY_NS, self._attempt, fault)
+            retry_ns = BRIEF_NS if isinstance(fault, (faults.PowerLoss, faults.CrashSource)) else RETRY_NS
+            self._later(self._world.now_ns + retry_ns, self._attempt, fault)
             return
         else:
             self.skipped_count += 1
@@ -96,49 +101,6 @@ class Injector:
         named = tuple((victim.group.spec.group_id, victim.birth_id) for victim in victims)
         return PerformedFault(fault, self._world.now_ns, named, primary_count)
 
-    # Conditions.
-
-    def _group(self, group_id: GroupId) -> Group:
-        return self._cluster.groups[group_id]
-
-    def _at_peace(self) -> bool:
-        """No partition, and none whose consequences are still being healed (law 4)."""
-        if self._network.partitioned:
-            return False
-        if self._unhealed and self._cluster.settled():
-            self._unhealed = False
-        return not self._unhealed
-
-    def _head(self, group: Group) -> Process | None:
-        """The primary, or whoever is about to become it."""
-        primary = group.primary()
-        if primary is not None:
-            return primary
-        return next((one for one in group.processes if one.core.role in CASCADE_ROLES), None)
-
-    def _expendable(self, group: Group, victim: Process | None) -> bool:
-        """Law 1. Where a majority must be heard, one must be left."""
-        if victim is None or victim.paused:
-            return False
-        left = sum(one is not victim for one in (group.primary(), *group.backups()) if one is not None)
-        if group.spec.config.partition is PartitionPolicy.MAJORITY:
-            return 2 * left > len(victim.core.membership)
-        return any(backup is not victim for backup in group.backups())
-
-    def _neighbours_settled(self, group_id: GroupId, *, but: tuple[GroupId, ...] = ()) -> bool:
-        """Law 2. A client group of one member that has died stays as it is."""
-        neighbours = self._cluster.topology.neighbours(group_id)
-        groups = [self._group(neighbour) for neighbour in neighbours if neighbour not in but]
-        return all(group.settled() for group in groups if group.processes)
-
-    def _may_fail_head(self, group: Group) -> Process | None:
-        head = self._head(group)
-        if head is None or not self._expendable(group, head) or not self._at_peace():
-            return None
-        if self._in_model and not self._neighbours_settled(group.spec.group_id):
-            return None
-        return head
-
     # Crashes.
 
     def _crash(self, process: Process) -> None:
@@ -150,37 +112,62 @@ class Injector:
         self._later(at_ns, self._attempt, faults.Restart(at_ns, group_id))
 
     def _restart(self, fault: faults.Restart) -> PerformedFault | None:
-        group = self._group(fault.group_id)
+        group = self._may.group(fault.group_id)
         if len(group.processes) >= MAX_REPLICAS:
             return self._done(fault)
         return self._done(fault, [self._cluster.restart(group)])
 
-    def _crash_primary(self, fault: faults.CrashPrimary) -> PerformedFault | None:
-        victim = self._may_fail_head(self._group(fault.group_id))
+    def _crash_primary(self, fault: faults.CrashPrimary | faults.CrashSource) -> PerformedFault | None:
+        victim = self._may.fail_head(self._may.group(fault.group_id))
         if victim is None:
             return None
         done = self._done(fault, [victim], primary_count=1)
         self._crash(victim)
         return done
 
+    def _crash_source(self, fault: faults.CrashSource) -> PerformedFault | None:
+        group = self._may.group(fault.group_id)
+        if not any(process.past.fetching for process in group.processes):
+            return None
+        return self._crash_primary(fault)
+
+    def _power_loss(self, fault: faults.PowerLoss) -> PerformedFault | None:
+        cluster = self._cluster
+        if not self._may.at_peace() or not power.can_go_on(cluster, amid_change=fault.amid_change):
+            return None
+        self._dark = True
+        failed = [group.primary() for group in cluster.groups.values()]
+        done = self._done(fault, primary_count=sum(primary is not None for primary in failed))
+        power.lose(cluster, self._rng)
+        self._later(self._world.now_ns + fault.down_ns, self._power_back, None)
+        return done
+
+    def _power_back(self, _: None) -> None:
+        self._dark = False
+        power.come_back(self._cluster, self._rng)
+
     def _crash_backup(self, fault: faults.CrashBackup) -> PerformedFault | None:
-        group = self._group(fault.group_id)
-        if not (self._at_peace() and group.settled() and group.backups()):
+        group = self._may.group(fault.group_id)
+        if not (self._may.at_peace() and group.settled() and group.backups()):
             return None
         victim = self._rng.choice(group.backups())
-        if group.spec.config.partition is PartitionPolicy.MAJORITY and not self._expendable(group, victim):
+        if group.spec.config.partition is PartitionPolicy.MAJORITY and not self._may.expendable(
+            group, victim
+        ):
             return None
         self._crash(victim)
         return self._done(fault, [victim])
 
     def _crash_primaries(self, fault: faults.CrashPrimaries) -> PerformedFault | None:
-        groups = [self._group(group_id) for group_id in fault.group_ids]
+        groups = [self._may.group(group_id) for group_id in fault.group_ids]
         victims = [group.primary() for group in groups]
-        if not self._at_peace() or not all(map(self._expendable, groups, victims)):
+        if not self._may.at_peace() or not all(map(self._may.expendable, groups, victims)):
             return None
         if not all(group.settled() for group in groups):
             return None
-        if not all(self._neighbours_settled(group_id, but=fault.group_ids) for group_id in fault.group_ids):
+        if not all(
+            self._may.neighbours_settled(group_id, but=fault.group_ids) for group_id in fault.group_ids
+        ):
             return None
         found = [victim for victim in victims if victim is not None]
         done = self._done(fault, found, primary_count=len(found))
@@ -189,9 +176,9 @@ class Injector:
         return done
 
     def _lose_client(self, fault: faults.LoseClient) -> PerformedFault | None:
-        client, server = self._group(fault.client_group_id), self._group(fault.server_group_id)
+        client, server = self._may.group(fault.client_group_id), self._may.group(fault.server_group_id)
         victim = server.primary()
-        if victim is None or not client.processes or not self._expendable(server, victim):
+        if victim is None or not client.processes or not self._may.expendable(server, victim):
             return None
         lost = client.processes[0]
         done = self._done(fault, [lost, victim], primary_count=2)
@@ -209,22 +196,22 @@ class Injector:
         """The cluster itself ends the pause; the injector only waits for it."""
 
     def _pause_primary(self, fault: faults.PausePrimary) -> PerformedFault | None:
-        victim = self._may_fail_head(self._group(fault.group_id))
+        victim = self._may.fail_head(self._may.group(fault.group_id))
         if victim is None:
             return None
         self._pause(victim, fault.duration_ns)
         return self._done(fault, [victim], primary_count=int(fault.duration_ns > SUSPICION_NS))
 
     def _pause_backup(self, fault: faults.PauseBackup) -> PerformedFault | None:
-        group = self._group(fault.group_id)
-        if not (self._at_peace() and group.settled() and group.backups()):
+        group = self._may.group(fault.group_id)
+        if not (self._may.at_peace() and group.settled() and group.backups()):
             return None
         victim = self._rng.choice(group.backups())
         self._pause(victim, fault.duration_ns)
         return self._done(fault, [victim])
 
     def _slow_replica(self, fault: faults.SlowReplica) -> PerformedFault | None:
-        group = self._group(fault.group_id)
+        group = self._may.group(fault.group_id)
         if not group.processes:
             return None
         victim = self._rng.choice(group.processes)
@@ -240,7 +227,7 @@ class Injector:
         process.application.slowness = slowness
 
     def _clock_jump(self, fault: faults.ClockJump) -> PerformedFault | None:
-        group = self._group(fault.group_id)
+        group = self._may.group(fault.group_id)
         if not group.processes:
             return None
         victim = self._rng.choice(group.processes)
@@ -265,12 +252,12 @@ class Injector:
         self._network.set_quality(None)
 
     def _partition(self, fault: faults.Partition) -> PerformedFault | None:
-        group = self._group(fault.group_id)
+        group = self._may.group(fault.group_id)
         primary = group.primary()
-        if primary is None or not (self._at_peace() and self._cluster.settled() and group.backups()):
+        if primary is None or not (self._may.at_peace() and self._cluster.settled() and group.backups()):
             return None
         self._network.block(blocked_links(self._rng, self._cluster, group, fault.kind))
-        self._unhealed = True
+        self._may.unhealed = True
         self._later(self._world.now_ns + fault.duration_ns, self._heal, None)
         self._cluster.note_fault(f"partition {fault.kind} of {primary.label()}, {fault.duration_ns // MS} ms")
         hit = fault.kind not in ("backup-deaf", "between-groups") and fault.duration_ns > SUSPICION_NS
@@ -283,16 +270,16 @@ class Injector:
     # The operator.
 
     def _join(self, fault: faults.Join) -> PerformedFault | None:
-        group = self._group(fault.group_id)
-        if len(group.processes) >= MAX_REPLICAS or not group.settled() or not self._at_peace():
+        group = self._may.group(fault.group_id)
+        if len(group.processes) >= MAX_REPLICAS or not group.settled() or not self._may.at_peace():
             return None
         return self._done(fault, [self._cluster.restart(group)])
 
     def _leave(self, fault: faults.Leave) -> PerformedFault | None:
-        group = self._group(fault.group_id)
-        if not (self._at_peace() and group.settled() and group.backups()):
+        group = self._may.group(fault.group_id)
+        if not (self._may.at_peace() and group.settled() and group.backups()):
             return None
-        if not self._neighbours_settled(fault.group_id):
+        if not self._may.neighbours_settled(fault.group_id):
             return None
         victim = self._rng.choice(group.processes)
         done = self._done(fault, [victim])
@@ -302,8 +289,8 @@ class Injector:
         return done
 
     def _switch_primary(self, fault: faults.SwitchPrimary) -> PerformedFault | None:
-        group = self._group(fault.group_id)
-        victim = self._may_fail_head(group)
+        group = self._may.group(fault.group_id)
+        victim = self._may.fail_head(group)
         if victim is None or not group.settled():
             return None
         self._cluster.note_fault(f"ask {victim.label()} to switch")
@@ -314,6 +301,8 @@ class Injector:
 _PERFORMERS: dict[type, Callable[[Injector, Any], PerformedFault | None]] = {
     faults.CrashPrimary: Injector._crash_primary,
     faults.CrashBackup: Injector._crash_backup,
+    faults.CrashSource: Injector._crash_source,
+    faults.PowerLoss: Injector._power_loss,
     faults.CrashPrimaries: Injector._crash_primaries,
     faults.LoseClient: Injector._lose_client,
     faults.PausePrimary: Injector._pause_primary,

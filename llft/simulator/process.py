@@ -21,13 +21,13 @@ from zlib import crc32
 
 from llft.config import ThreadMode
 from llft.core import effects, events
-from llft.identifiers import BirthId
 from llft.instant import NEVER, US
 from llft.journal.record import HeartbeatArrived, Operated
 from llft.simulator.application import Application
 from llft.simulator.clocks import LocalClock
 from llft.simulator.interfaces import Core, Program
 from llft.simulator.notes import EVENT_KINDS, SEND_KIND, checksum, in_words
+from llft.simulator.state.remembering import Remembering
 from llft.simulator.watch import unearned_second_ack
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Process:
         "leaving",
         "name",
         "number",
+        "past",
         "receive",
         "world",
     )
@@ -73,7 +74,7 @@ class Process:
         self.alive = True
         self.leaving = False
         self.receive: Callable[[bytes], None] = self._receive
-        self.application = Application(
+        self.application: Application = (Remembering if group.keeps_past else Application)(
             cluster.world,
             rng,
             make_program=group.new_program,
@@ -88,9 +89,9 @@ class Process:
         self._wake_at_ns = NEVER
         self._reborn: effects.ResetApplication | None = None
         self._stopping = False
-        self.birth_id: BirthId
         self.core: Core
         self.birth_id, self.core = cluster.new_core(self)
+        self.past = cluster.new_past(self)
 
     @property
     def paused(self) -> bool:
@@ -146,6 +147,7 @@ class Process:
         self.alive = False
         self.application.end()
         self._inbox.clear()
+        self.past.end()
 
     # The core and its timer.
 
@@ -180,6 +182,11 @@ class Process:
         former = self.birth_id
         self.birth_id, self.core = self.cluster.new_core(self)
         self.step(events.Started(may_found=False, former=former, withdrawn=reset.withdrawn))
+
+    def start_anew(self) -> None:
+        """Its program could not be restored: it rejoins as a new process would."""
+        self._reset(effects.ResetApplication())
+        self._be_born_again(effects.ResetApplication())
 
     def _set_timer(self, deadline_ns: int) -> None:
         """A deadline that has passed already must not stop time: at least a microsecond goes by."""
@@ -216,7 +223,7 @@ class Process:
 
     def _multicast(self, effect: effects.Multicast) -> None:
         group_id, data = effect
-        self._note_sending(data)
+        self._about_to_send(data)
         objection = unearned_second_ack(self.core, data)
         if objection is not None:
             self.cluster.objections.append(objection)
@@ -226,22 +233,17 @@ class Process:
                 send(mine, process, data)
 
     def _transmit(self, effect: effects.Transmit) -> None:
-        self._note_sending(effect.data)
+        self._about_to_send(effect.data)
         for process in self.group.processes:
             if process.birth_id == effect.birth_id and process is not self:
                 self.cluster.network.send(self.number, process, effect.data)
 
-    def _start_application(self, effect: effects.StartApplication) -> None:
-        self.application.schedule((True, 1, None))
-
-    def _start_thread(self, effect: effects.StartThread) -> None:
-        self.application.schedule((True, effect.thread, effect.argument))
-
-    def _resume_thread(self, effect: effects.ResumeThread) -> None:
-        self.application.schedule((False, effect.thread, effect.result))
+    def _repeat_call(self, effect: effects.RepeatCall) -> None:
+        for call in self.past.repeat(effect.thread):
+            self._later += self.core.step(call, self.world.now_ns)
 
     def _capture(self, effect: effects.CaptureState) -> None:
-        answer = events.StateCaptured(self.application.capture())
+        answer = events.StateCaptured(self.past.capture())
         self._note(answer)
         self._later += self.core.step(answer, self.world.now_ns)
 
@@ -252,10 +254,11 @@ class Process:
         self._later += self.core.step(answer, self.world.now_ns)
 
     def _restore(self, effect: effects.RestoreState) -> None:
-        self.application.restore(effect.state)
+        self.past.restore(effect.state)
 
     def _reset(self, effect: effects.ResetApplication) -> None:
         self.application.forget()
+        self.past.forget()
         self._reborn = effect if effect.new_birth_wanted else None
 
     def _stop(self, effect: effects.Stop) -> None:
@@ -269,7 +272,8 @@ class Process:
         if trace.tracing:
             trace.say(now_ns, self.label(), in_words(event, trace))
 
-    def _note_sending(self, data: bytes) -> None:
+    def _about_to_send(self, data: bytes) -> None:
+        self.past.flush()
         trace = self.world.trace
         trace.add(self.world.now_ns, self.number, SEND_KIND, crc32(data))
         if trace.tracing:
@@ -282,10 +286,11 @@ _UNTRACED_RECORDS = frozenset((HeartbeatArrived, Operated))
 _PERFORMERS: dict[type, Callable[[Process, Any], None]] = {
     effects.Multicast: Process._multicast,
     effects.WriteRecord: Process._write,
-    effects.ResumeThread: Process._resume_thread,
+    effects.ResumeThread: lambda process, effect: process.application.schedule((False, *effect)),
     effects.Transmit: Process._transmit,
-    effects.StartApplication: Process._start_application,
-    effects.StartThread: Process._start_thread,
+    effects.StartApplication: lambda process, _: process.application.schedule((True, 1, None)),
+    effects.StartThread: lambda process, effect: process.application.schedule((True, *effect)),
+    effects.RepeatCall: Process._repeat_call,
     effects.CaptureState: Process._capture,
     effects.StoreState: Process._store,
     effects.RestoreState: Process._restore,

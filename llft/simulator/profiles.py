@@ -8,37 +8,17 @@ checkers know from the profile that a loss is no violation.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import TypeVar
 
-from llft.config import GroupConfig, PartitionPolicy, Replication, ThreadMode, Timeouts
+from llft.config import PartitionPolicy, Replication, ThreadMode
 from llft.errors import MisuseError
-from llft.identifiers import GroupId
 from llft.instant import MS, SECOND
 from llft.simulator.network import PERFECT, LinkQuality
-from llft.simulator.options import SimulationOptions
-from llft.simulator.topology import (
-    CLIENT,
-    MIDDLE,
-    MIDDLE_GROUP,
-    SERVER,
-    SERVER_GROUP,
-    TOPOLOGIES,
-    GroupSpec,
-    Topology,
-)
+from llft.simulator.topology import TOPOLOGIES
 
-__all__ = ["PROFILES", "TOPOLOGIES", "Profile", "draw_topology", "find_profile"]
-
-Choice = TypeVar("Choice", bound=Enum)
+__all__ = ["PROFILES", "TOPOLOGIES", "Profile", "find_profile"]
 
 MINOR_MISHAPS = LinkQuality(loss=0.006, duplication=0.003, reorder=0.004, corruption=0.001, spike=0.001)
-TARGET_REQUESTS = 201
-"""Application requests of one seed, over all client groups."""
-TARGET_REQUESTS_VIA_MIDDLE = 108
-"""The same where each of them makes the middle tier perform one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +49,13 @@ class Profile:
     output_commit_level: int = 0
     outside_clients: bool = False
     idle_connection_bound_ns: int = 1500 * MS
+    keeps_past: bool = False
+    """Servers keep birth logs, take checkpoints, and join by them (semi-active, under the token)."""
+    durable: bool = False
+    """And have their histories on disk."""
+    threads: ThreadMode | None = None
+    replication: Replication | None = None
+    """Of servers; None: drawn."""
 
 
 CRASHES = (("CrashPrimary", 6), ("CrashBackup", 2))
@@ -182,6 +169,38 @@ PROFILES: dict[str, Profile] = {
             faults=(*CRASHES, ("SlowReplica", 5)),
             slow_share=0.3,
         ),
+        Profile(
+            "join-storm",
+            "replicas join by checkpoints and logs while their servers crash, and the other way round",
+            faults=(
+                ("CrashPrimary", 4),
+                ("CrashSource", 4),
+                ("Join", 4),
+                ("CrashBackup", 3),
+                ("Leave", 2),
+                ("PauseBackup", 1),
+            ),
+            fault_gap_ns=(25 * MS, 70 * MS),
+            quality=MINOR_MISHAPS,
+            replicas=(3, 4),
+            keeps_past=True,
+            threads=ThreadMode.TOKEN,
+        ),
+        Profile(
+            "restart",
+            "all processes die at once, again and again, and the servers go on from disk",
+            faults=(("CrashPrimary", 2), ("PowerLoss", 5), ("CrashBackup", 1), ("Join", 1)),
+            fault_gap_ns=(25 * MS, 80 * MS),
+            quality=MINOR_MISHAPS,
+            skew_limit_ns=2 * SECOND,
+            slow_share=0.4,
+            output_commit_level=1,
+            outside_clients=True,
+            keeps_past=True,
+            durable=True,
+            threads=ThreadMode.TOKEN,
+            replication=Replication.SEMI_ACTIVE,
+        ),
         LOST_CLIENT,
         replace(
             LOST_CLIENT,
@@ -213,88 +232,3 @@ def find_profile(name: str) -> Profile:
     if name not in PROFILES:
         raise MisuseError("unknown profile", f"choose one of {', '.join(PROFILES)}", name=name)
     return PROFILES[name]
-
-
-def draw_topology(rng: random.Random, profile: Profile, options: SimulationOptions) -> Topology:
-    """The groups of a seed. What the options leave open is drawn here, group by group."""
-    name = options.topology or profile.topology
-    if name not in TOPOLOGIES:
-        raise MisuseError("unknown topology", f"choose one of {', '.join(TOPOLOGIES)}", name=name)
-    if options.replicas is not None and not 1 <= options.replicas <= 5:
-        raise MisuseError("bad number of replicas", "1 to 5", replicas=options.replicas)
-    outline = TOPOLOGIES[name](rng)
-    front = MIDDLE_GROUP if outline.has_middle else SERVER_GROUP
-    target = TARGET_REQUESTS_VIA_MIDDLE if outline.has_middle else TARGET_REQUESTS
-    requests = -(-target // outline.client_count)
-    draw = _GroupDraw(rng, profile, options, requests)
-    groups = [draw.group(SERVER_GROUP, "S", SERVER, (), replicated=True)]
-    if outline.has_middle:
-        groups.append(draw.group(MIDDLE_GROUP, "M", MIDDLE, (SERVER_GROUP,), replicated=True))
-    for number in range(1, outline.client_count + 1):
-        replicated = outline.replicated_clients
-        groups.append(draw.group(number, f"C{number}", CLIENT, (front,), replicated=replicated))
-    return Topology(name, tuple(groups))
-
-
-def _choice(kind: type[Choice], value: str) -> Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        remedy = f"choose one of {', '.join(str(one.value) for one in kind)}"
-        raise MisuseError(f"unknown {kind.__name__}", remedy, value=value) from None
-
-
-UNHURRIED = Timeouts(
-    heartbeat_interval_ns=10 * MS,
-    primary_timeout_ns=30 * MS,
-    backup_timeout_ns=90 * MS,
-)
-"""The paper's detection time. Fewer beats than by default make more seeds in the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class _GroupDraw:
-    """Draws one group after the other, always with the same number of draws, so that an option
-    that fixes one thing does not shift the rest of the seed."""
-
-    rng: random.Random
-    profile: Profile
-    options: SimulationOptions
-    requests: int
-
-    def group(
-        self, group_id: GroupId, name: str, kind: str, servers: tuple[GroupId, ...], *, replicated: bool
-    ) -> GroupSpec:
-        rng, profile, options = self.rng, self.profile, self.options
-        replicas = rng.randint(*(profile.client_replicas if kind == CLIENT else profile.replicas))
-        if profile.name == "default" and kind != CLIENT and rng.random() < 0.15:
-            replicas = rng.randint(4, 5)
-        replication = rng.choice(tuple(Replication))
-        threads = rng.choice(tuple(ThreadMode))
-        racy = rng.random() < 0.4
-        pool = "-pool" if rng.random() < 0.3 else ""
-        if options.replicas is not None:
-            replicas = options.replicas
-        if options.replication is not None:
-            replication = _choice(Replication, options.replication)
-        if options.threads is not None:
-            threads = _choice(ThreadMode, options.threads)
-        config = GroupConfig(
-            group_id=group_id,
-            replication=replication,
-            threads=threads,
-            partition=profile.partition,
-            output_commit_level=profile.output_commit_level if kind != CLIENT else 0,
-            outside=profile.outside_clients and kind == CLIENT,
-            timeouts=replace(UNHURRIED, idle_connection_bound_ns=profile.idle_connection_bound_ns),
-        )
-        return GroupSpec(
-            group_id=group_id,
-            name=name,
-            kind=kind,
-            servers=servers,
-            replicas=replicas if replicated else 1,
-            requests=self.requests,
-            variant=("racy" if racy and threads is ThreadMode.TOKEN else "locked") + pool,
-            config=config,
-        )

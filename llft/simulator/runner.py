@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from llft.instant import MS, SECOND
 from llft.simulator.cluster import Cluster, CoreFactory, ProgramFactory
+from llft.simulator.drawing import draw_topology
 from llft.simulator.evidence import Evidence, ProcessState
 from llft.simulator.faults import plan
 from llft.simulator.injector import Injector
@@ -23,7 +24,7 @@ from llft.simulator.network import Network
 from llft.simulator.options import SimulationOptions
 from llft.simulator.parts import make_program, make_replica
 from llft.simulator.process import Process
-from llft.simulator.profiles import draw_topology, find_profile
+from llft.simulator.profiles import find_profile
 from llft.simulator.topology import CLIENT, MIDDLE
 from llft.simulator.world import World
 
@@ -147,6 +148,7 @@ def _final_state(process: Process) -> ProcessState:
         membership=tuple(core.membership),
         program=process.program,
         statistics=core.statistics(),
+        log=process.past.log_name(),
     )
 
 
@@ -192,18 +194,26 @@ def planted_or_not(name: str | None) -> AbstractContextManager[object]:
 
 
 def judge(seed: int, simulation: Simulation, surveyed: Survey | None = None) -> SeedResult:
-    from llft.simulator.checkers import check_surveyed, count_losses, survey
+    """`surveyed`: of the last generation, if somebody has it already."""
+    from llft.simulator.checkers import check_named, check_surveyed, count_losses, survey
+    from llft.simulator.checkers.generations import OF_THE_LIVING, generations
     from llft.simulator.checkers.violation import Violation
 
-    surveyed = surveyed or survey(simulation.evidence())
+    *former, evidence = generations(simulation.evidence())
+    surveyed = surveyed or survey(evidence)
     violations = [Violation("crash", text) for text in simulation.cluster.core_failures]
     violations += [Violation("second_ack", text) for text in simulation.cluster.objections[:3]]
+    violations += [Violation("past", text) for text in simulation.cluster.past_objections[:3]]
+    for generation in former:
+        violations += check_named(generation, leave_out=OF_THE_LIVING)
     violations += check_surveyed(surveyed)
     if not simulation.quiesced and not any(one.property == "progress" for one in violations):
         violations.append(Violation("progress", simulation.describe_unrest()))
     options = simulation.options
     if options.journal_dir is not None:
-        write_journals(Path(options.journal_dir) / f"seed-{seed}", surveyed.evidence)
+        for number, generation in enumerate(former, start=1):
+            write_journals(Path(options.journal_dir) / f"seed-{seed}-generation-{number}", generation)
+        write_journals(Path(options.journal_dir) / f"seed-{seed}", evidence)
     trace = simulation.world.trace
     return SeedResult(
         seed=seed,

@@ -316,6 +316,14 @@ class ReplicatedRun:
 
         self.until("fail over", replaced)
 
+    def kill_replicas(self) -> None:
+        """All of them, one right after the other; supervisor and gateway live on. Until none is left."""
+        group = self.await_whole()
+        former = {member["birth"] for member in group["members"]}
+        for member in group["members"]:
+            send_signal(member["pid"], signal.SIGKILL, parent=group["supervisor_pid"])
+        self.until("notice it", lambda group: not former & {member["birth"] for member in group["members"]})
+
     def kill_all(self) -> None:
         """The supervisor, and by that, at the same moment, everything else."""
         self.await_whole()

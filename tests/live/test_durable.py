@@ -117,6 +117,32 @@ def test_all_replicas_killed_at_once(
         run.end()
 
 
+@pytest.mark.parametrize(("name", "checkpoints"), [("kv-locked", "none"), ("kv-hooked", "hooks")])
+def test_a_supervisor_goes_on_from_disk_when_all_its_replicas_are_dead(
+    tmp_path_factory: pytest.TempPathFactory, name: str, checkpoints: str
+) -> None:
+    words, speak, _ = SERVERS.get(name, (["kv_hooked.py"], OneRequest, 0))
+    acknowledged: dict[str, int] = {}
+    run = start(tmp_path_factory.mktemp("h"), name, words, checkpoints, port=0, restores=False)
+    try:
+        for number in range(ROUNDS):
+            run.await_whole()
+            clients = Acknowledged(partial(speak, run.port), f"r{number}")
+            if checkpoints != "none":
+                await_dropped(run, checkpoints)
+            clients.await_some()
+            run.kill_replicas()
+            clients.join()
+            acknowledged.update(clients.numbers)
+            run.await_whole()
+            assert_is_there(speak(run.port), acknowledged)
+        assert run.output().count("every member of the group is dead, it goes on from disk") == ROUNDS
+        run.kill_primary()
+        assert_is_there(speak(run.port), acknowledged)
+    finally:
+        run.end()
+
+
 def start(
     home: Path, name: str, words: list[str], checkpoints: str, *, port: int, restores: bool
 ) -> ReplicatedRun:

@@ -95,4 +95,16 @@ REGRESSIONS: list[Regression] = [
     Regression("partition-majority", 464, {}, "buffers: as partition 117, at four backups"),
     Regression("lost-client", 19, {}, "progress: what a remote group had flushed was not sent again"),
     Regression("lost-client-level1", 9, {}, "exactly_once: a message was with a backup, and nobody asked it"),
+    Regression(
+        "restart",
+        0,
+        {},
+        "crash: who joined a restarted group began threads that were to make their calls once more",
+    ),
+    Regression(
+        "restart",
+        26,
+        {},
+        "past: who joined from birth lost its log to the first two checkpoints",
+    ),
 ]

@@ -25,13 +25,14 @@ from llft.simulator.checkers.survey import Survey
 from llft.simulator.checkers.violation import Violation
 from llft.simulator.clocks import LocalClock
 from llft.simulator.cluster import Cluster
+from llft.simulator.drawing import draw_topology
 from llft.simulator.evidence import Evidence
 from llft.simulator.injector import Injector
 from llft.simulator.network import CERTIFICATE_MIN_NS, PERFECT, LinkQuality, Network, damage, refused
 from llft.simulator.options import SimulationOptions
 from llft.simulator.partitions import PARTITIONS, blocked_links
 from llft.simulator.process import RECEIVE_BUFFER_DATAGRAMS, Process
-from llft.simulator.profiles import PROFILES, TOPOLOGIES, draw_topology, find_profile
+from llft.simulator.profiles import PROFILES, TOPOLOGIES, find_profile
 from llft.simulator.runner import Simulation, run_seed
 from llft.simulator.topology import GroupSpec, Topology
 from llft.simulator.world import World

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from llft.core.determinizer.operations import Result, Yield
 from llft.errors import PeerError
 from llft.identifiers import BirthId
-from llft.runtime.birth_log import OPERATION_KINDS, BirthLog, events
-from llft.runtime.checkpoint import Base, Checkpoint, pack, unpack
+from llft.past.birth_log import OPERATION_KINDS, BirthLog, events
+from llft.past.checkpoint import Base, Checkpoint, pack, unpack
 
 KIND = OPERATION_KINDS[Yield]
 RESULTS = st.one_of(st.none(), st.booleans(), st.integers(-(1 << 40), 1 << 40), st.binary(max_size=40))

@@ -34,8 +34,9 @@ from llft.journal.record import (
     ViewInstalled,
 )
 from llft.simulator.checkers import CHECKERS, check_all, losses
+from llft.simulator.checkers.generations import generations
 from llft.simulator.evidence import Evidence, ProcessState
-from llft.simulator.faults import CrashPrimaries, CrashPrimary, Partition, PerformedFault
+from llft.simulator.faults import CrashPrimaries, CrashPrimary, Partition, PerformedFault, PowerLoss
 from llft.simulator.options import SimulationOptions
 from llft.simulator.profiles import PROFILES
 from llft.simulator.topology import CLIENT, SERVER, GroupSpec, Topology
@@ -74,6 +75,7 @@ class Story:
     quiesced: bool = True
     replication: Replication = Replication.SEMI_ACTIVE
     time_ns: int = 0
+    former: list[ProcessState] = field(default_factory=list)
 
     def stamp(self, birth_id: BirthId, view: ViewId) -> Stamp:
         self.time_ns += 1000
@@ -95,6 +97,7 @@ class Story:
             topology=Topology("one-client", (server, client)),
             simulated_ns=self.time_ns,
             quiesced=self.quiesced,
+            former=tuple(self.former),
         )
 
     def end(self, birth_id: BirthId, view: ViewId, how: str, link: ConnectionId | None = None) -> None:
@@ -450,6 +453,40 @@ def reset_without_reason(story: Story) -> None:
     story.records.append(ConnectionEnded(story.stamp(K, CLIENT_VIEW), LINK, "reset", "lost"))
 
 
+def member_has_another_log(story: Story) -> None:
+    for one in (B, C, D):
+        story.process(one, log=(900, 7))
+    story.process(C, log=(900, 8))
+
+
+def tell_of_a_former_client(story: Story, *, clock_ns: int) -> Reply:
+    """The power went after it had this answer; the server has gone on from disk."""
+    request_id = make_request_id(group_id=CLIENTS, nonce=4, number=1)
+    answer = Reply(request_id, 0, 3, clock_ns, 90)
+    program = client_program()
+    program.outcomes, program.descriptors = [(request_id, answer)], {request_id: 1}
+    story.former = [replace(story.processes[-1], alive=False, program=program)]
+    for one in (B, C, D):
+        story.program(one).replies[request_id] = answer
+    return answer
+
+
+def acknowledged_and_lost(story: Story) -> None:
+    answer = tell_of_a_former_client(story, clock_ns=40)
+    for one in (B, C, D):
+        del story.program(one).replies[answer.request_id]
+
+
+def acknowledged_and_changed(story: Story) -> None:
+    answer = tell_of_a_former_client(story, clock_ns=40)
+    for one in (B, C, D):
+        story.program(one).replies[answer.request_id] = answer._replace(digest=91)
+
+
+def clock_forgotten_at_a_restart(story: Story) -> None:
+    tell_of_a_former_client(story, clock_ns=60)
+
+
 PLANTS: dict[str, tuple[Callable[[Story], None], ...]] = {
     "theorem1": (second_primary_of_a_view, two_primaries_at_the_end, view_number_skipped),
     "theorem2": (other_operation,),
@@ -481,6 +518,8 @@ PLANTS: dict[str, tuple[Callable[[Story], None], ...]] = {
     "progress": (client_unfinished, nobody_leads, backup_in_an_old_view),
     "buffers": (list_not_emptied, bound_exceeded),
     "resets": (reset_without_reason,),
+    "past": (member_has_another_log,),
+    "restart": (acknowledged_and_lost, acknowledged_and_changed, clock_forgotten_at_a_restart),
 }
 
 CASES = [(name, plant) for name, plants in PLANTS.items() for plant in plants]
@@ -495,6 +534,27 @@ def test_a_plant_raises_exactly_its_violation(name: str, plant: Callable[[Story]
     story = clean()
     plant(story)
     assert found(story) == [name]
+
+
+def test_what_a_client_was_told_before_the_power_went_is_no_violation() -> None:
+    story = clean()
+    tell_of_a_former_client(story, clock_ns=40)
+    assert found(story) == []
+
+
+def test_generations_are_told_apart_by_when_the_power_went() -> None:
+    story = clean()
+    assert generations(story.evidence()) == [story.evidence()]
+    loss_ns = story.records[20].stamp.time_ns
+    story.faults.append(PerformedFault(PowerLoss(loss_ns, 5, amid_change=False), loss_ns))
+    story.processes[-1] = replace(story.processes[-1], birth_id=K._replace(start_ns=loss_ns + 10))
+    before, after = generations(story.evidence())
+    assert before.records + after.records == story.records
+    assert before.records[-1].stamp.time_ns == loss_ns
+    assert [one.birth_id for one in before.processes] == [A, B, C, D]
+    assert after.former == tuple(before.processes)
+    assert len(after.processes) == 1
+    assert (before.quiesced, after.quiesced) == (False, True)
 
 
 # Side branches, and what the model excuses

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from llft.errors import PeerError
 from llft.identifiers import BirthId
-from llft.runtime.birth_log import BirthLog
-from llft.runtime.checkpoint import CARRIED_LOG_BYTES, Checkpoint, pack, unpack
+from llft.past.birth_log import BirthLog
+from llft.past.checkpoint import CARRIED_LOG_BYTES, Checkpoint, pack, unpack
 
 BIRTH = BirthId(1, 2, 3)
 

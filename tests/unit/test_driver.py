@@ -16,11 +16,11 @@ from llft.errors import DivergenceError
 from llft.identifiers import BirthId
 from llft.instant import MS
 from llft.journal.record import Record
+from llft.past.birth_log import OPERATION_KINDS, BirthLog, encode_result
+from llft.past.birth_log import events as logged_events
+from llft.past.checkpoint import Checkpoint, Told
 from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.birth_log import OPERATION_KINDS, BirthLog, encode_result
-from llft.runtime.birth_log import events as logged_events
-from llft.runtime.checkpoint import Checkpoint, Told
 from llft.runtime.driver import Driver
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller
@@ -71,9 +71,16 @@ def make_driver(mode: ThreadMode) -> Driver:
 
 
 def program(port: Driver, seen: list[object], done: threading.Event) -> None:
-    """Three threads that share a list without a lock, and a counter with one."""
+    """Three threads that share what they have seen, and who has ended, under locks. How often the main thread
+    looks depends on it: without a lock that would be another number in each run (D-16, ordered mode)."""
 
     ended: list[int] = []
+
+    def have_ended() -> bool:
+        port.call(Claim(2))
+        count = len(ended)
+        port.call(Release(2))
+        return count == 3
 
     def worker(name: int) -> Callable[[], None]:
         def run() -> None:
@@ -84,7 +91,9 @@ def program(port: Driver, seen: list[object], done: threading.Event) -> None:
                 if turn % 5 == name:
                     port.call(Sleep(MS // 2))
                 port.call(Yield())
+            port.call(Claim(2))
             ended.append(name)
+            port.call(Release(2))
 
         return run
 
@@ -93,7 +102,7 @@ def program(port: Driver, seen: list[object], done: threading.Event) -> None:
     for _ in range(10):
         port.call(Sleep(MS))
         seen.append(port.call(ReadClock(1)))
-    while len(ended) < 3:
+    while not have_ended():
         port.call(Sleep(MS))
     done.set()
 

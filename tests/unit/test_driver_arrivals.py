@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from llft.config import GroupConfig
 from llft.core import events
 from llft.core.effects import Effect
 from llft.identifiers import BirthId
 from llft.instant import NEVER
-from llft.runtime.driver import ARRIVED_AT_MOST, Driver
+from llft.runtime.arrivals import HEAR_INTERVAL_NS, WAITING_AT_MOST
+from llft.runtime.driver import Driver
 from llft.runtime.poller import Poller
 from llft.wire.messages import MessageType
 from tests.unit.test_driver import Silence
@@ -39,6 +43,7 @@ class Core:
         self.deadline_ns = NEVER
         self.seen: list[bytes | str] = []
         self.on_message: Callable[[], None] = lambda: None
+        self.messaging: Any = None
 
     def next_deadline(self) -> int:
         return self.deadline_ns
@@ -111,7 +116,7 @@ def test_a_heartbeat_overtakes_what_waits_for_the_program() -> None:
 
 def test_what_waits_for_the_program_is_bounded() -> None:
     core = Core(live=True)
-    many = [b"%d" % number for number in range(ARRIVED_AT_MOST + 1)]
+    many = [b"%d" % number for number in range(WAITING_AT_MOST + 1)]
     network = Batches(many, [b"more"])
     driver = driver_of(core, network)
 
@@ -167,7 +172,7 @@ def test_what_is_due_waits_for_nobody() -> None:
 def test_what_is_due_waits_for_what_is_in_the_socket_however_much_waits_here() -> None:
     beat = bytes((1, MessageType.HEARTBEAT)) + b"..."
     core = Core(live=True)
-    many = [b"%d" % number for number in range(2 * ARRIVED_AT_MOST)]
+    many = [b"%d" % number for number in range(2 * WAITING_AT_MOST)]
     driver = driver_of(core, Batches(many, [beat]))
 
     def give() -> None:
@@ -177,3 +182,37 @@ def test_what_is_due_waits_for_what_is_in_the_socket_however_much_waits_here() -
     core.deadline_ns = 0
     driver.work()
     assert core.seen == [many[0], beat, *many[1:], "DeadlinePassed"]
+
+
+class TestWhileThreadsGoOn:
+    """Nobody serves the network then; what replies wait for is looked for all the same."""
+
+    BEAT = bytes((1, MessageType.HEARTBEAT)) + b"..."
+
+    def driver(self, *, committed: int) -> tuple[Core, Driver]:
+        core = Core(live=True)
+        lane = SimpleNamespace(order_committed=committed, orders=SimpleNamespace(end=10))
+        core.messaging = SimpleNamespace(lane=lane)
+        return core, driver_of(core, Batches([b"one", self.BEAT], [self.BEAT]))
+
+    def test_answers_of_backups_are_heard_and_the_rest_waits(self) -> None:
+        core, driver = self.driver(committed=9)
+        driver.arrivals.hear_backups()
+        assert core.seen == [self.BEAT]
+        assert list(driver.arrivals.waiting) == [b"one"]
+
+    def test_not_if_nothing_waits_for_them(self) -> None:
+        core, driver = self.driver(committed=10)
+        driver.arrivals.hear_backups()
+        assert core.seen == []
+
+    def test_not_with_every_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        core, driver = self.driver(committed=9)
+        now_ns = [10**9]
+        monkeypatch.setattr("llft.originals.monotonic_ns", lambda: now_ns[0])
+        driver.arrivals.hear_backups()
+        driver.arrivals.hear_backups()
+        assert core.seen == [self.BEAT]
+        now_ns[0] += HEAR_INTERVAL_NS + 1
+        driver.arrivals.hear_backups()
+        assert core.seen == [self.BEAT, self.BEAT]

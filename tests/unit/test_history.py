@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from llft import originals
 from llft.core.determinizer.operations import Yield
 from llft.errors import PeerError
-from llft.runtime.birth_log import OPERATION_KINDS, BirthLog
-from llft.runtime.checkpoint import Base
-from llft.runtime.state.history import FILE, VERSION, Heading, History, longest, read_history
+from llft.identifiers import BirthId, ViewId
+from llft.past.birth_log import OPERATION_KINDS, BirthLog
+from llft.past.checkpoint import Base
+from llft.past.history import VERSION, Heading, view_number
+from llft.runtime.state.history import FILE, History, longest, read_history
 
 KIND = OPERATION_KINDS[Yield]
 FINGERPRINT = {"options": {"program": "server.py"}}
@@ -113,6 +115,16 @@ def test_a_later_view_counts_more_than_a_longer_log_and_a_restart_more_than_that
         past, _ = longest(tmp_path)
         assert past is not None
         assert past.directory.endswith(f"replica-{number}")
+
+
+def test_the_view_is_the_one_in_which_the_replica_performed() -> None:
+    """A backup that adopted the next view has not come to its beginning: the dead primary may be ahead."""
+
+    class Core:
+        performed_view = ViewId(1, 1, BirthId(1, 2, 3))
+        view = ViewId(2, 2, BirthId(4, 5, 6))
+
+    assert view_number(Core()) == 1
 
 
 def test_the_longest_history_is_found_and_what_is_none_is_told(tmp_path: Path) -> None:

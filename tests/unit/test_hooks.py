@@ -11,12 +11,12 @@ import pytest
 
 from llft.core.determinizer.operations import Operation, Park, ReadClock, Select, Sleep
 from llft.instant import SECOND
+from llft.past.birth_log import OPERATION_KINDS
+from llft.past.keeper import Keeper, Verdict
+from llft.past.source import Captured
+from llft.past.witness import Witness
 from llft.runtime.application import Application
-from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.state.hooks import Hooks
-from llft.runtime.state.keeper import Keeper, Verdict
-from llft.runtime.state.source import Captured
-from llft.runtime.state.witness import Witness
 
 LOG_BYTES = 100
 HERE, THERE = Select((0,), -1), Sleep(1)
@@ -40,10 +40,11 @@ class Program:
         self.said: list[str] = []
         self.hooks = Hooks(self.application, self, str(directory / "state"))
         self.keeper = Keeper(
-            self,  # type: ignore[arg-type]
+            self.application,
             self.hooks,
             lambda captured, head, followed: self,
             self.said.append,
+            lambda path: Path(path).unlink(missing_ok=True),
             log_bytes=LOG_BYTES,
         )
 

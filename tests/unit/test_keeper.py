@@ -9,20 +9,19 @@ import pytest
 
 from llft.core.determinizer.operations import ReadClock, Send
 from llft.instant import SECOND
-from llft.runtime.application import Application
-from llft.runtime.birth_log import OPERATION_KINDS
-from llft.runtime.state.keeper import (
+from llft.past.birth_log import OPERATION_KINDS
+from llft.past.keeper import (
     FAILURES_MAX,
     IMPATIENT_NS,
-    LEASE_NS,
     RESTS,
-    VERIFICATION_NS,
     Keeper,
     Phase,
     Verdict,
 )
-from llft.runtime.state.source import Captured, NotCapturedError
-from llft.runtime.state.witness import detail
+from llft.past.pace import USUAL
+from llft.past.source import Captured, NotCapturedError
+from llft.past.witness import detail
+from llft.runtime.application import Application
 
 LOG_BYTES = 100
 VERIFIED_NS = SECOND // 2
@@ -49,10 +48,11 @@ class Program:
         self.ended = 0
         self.said: list[str] = []
         self.keeper = Keeper(
-            self,  # type: ignore[arg-type]
+            self.application,
             self,
             self.begin_scratch,
             self.said.append,
+            lambda path: Path(path).unlink(missing_ok=True),
             log_bytes=log_bytes,
         )
 
@@ -152,11 +152,23 @@ def test_what_a_joiner_was_told_of_is_kept_until_it_has_had_time(program: Progra
     assert program.keeper.lend(first, 30 * SECOND)
     checkpoint(program, 40 * SECOND)
     assert log.has(first, log.length)
-    fifth = checkpoint(program, 40 * SECOND + LEASE_NS)
+    fifth = checkpoint(program, 40 * SECOND + USUAL.lease_ns)
     assert program.keeper.lend(first, 71 * SECOND) == ""
     assert program.states()[-1] == f"state-{fifth}"
     assert len(program.states()) == 2
     assert log.start > third
+
+
+def test_who_was_told_to_join_from_birth_is_given_time_as_well(program: Program) -> None:
+    """There was no state yet when it asked; two checkpoints later its log would be gone."""
+    log = program.application.log
+    assert program.keeper.tell(0) is None
+    checkpoint(program, 0)
+    checkpoint(program, 10 * SECOND)
+    assert log.has(0, log.length)
+    third = checkpoint(program, USUAL.lease_ns)
+    assert 0 < log.start < third
+    assert program.keeper.tell(USUAL.lease_ns) is program.keeper.base
 
 
 def test_a_keeper_rests_longer_than_it_works(program: Program) -> None:
@@ -175,7 +187,7 @@ def test_while_somebody_joins_checkpoints_are_rarer(tmp_path: Path) -> None:
     assert 600 < program.application.log.length - first < 4 * 600
     program.keeper.tend(11 * SECOND)
     assert program.keeper.phase is Phase.RESTING
-    program.keeper.tend(11 * SECOND + LEASE_NS)
+    program.keeper.tend(11 * SECOND + USUAL.lease_ns)
     assert program.keeper.phase is Phase.WITNESSING
 
 
@@ -220,7 +232,7 @@ def test_a_scratch_process_that_says_nothing_is_ended(program: Program) -> None:
     program.keeper.tend(3 * SECOND)
     program.keeper.tend(4 * SECOND)
     assert program.keeper.phase is Phase.VERIFYING
-    program.keeper.tend(4 * SECOND + VERIFICATION_NS)
+    program.keeper.tend(4 * SECOND + USUAL.verification_ns)
     assert (program.keeper.phase, program.ended) == (Phase.RESTING, 1)
     assert program.states() == []
 

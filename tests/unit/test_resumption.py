@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from llft.config import GroupConfig
 from llft.core import effects, events
-from llft.core.determinizer.operations import Park, ReadClock, Receive, Select, Sleep, Unpark
+from llft.core.determinizer.operations import (
+    Claim,
+    Park,
+    ReadClock,
+    Receive,
+    Release,
+    Select,
+    Sleep,
+    Unpark,
+)
 from llft.core.determinizer.resumption import resumption
 from llft.core.replica import Replica
 from llft.identifiers import BirthId
 from llft.instant import MS
+from llft.past.birth_log import OPERATION_KINDS, BirthLog
+from llft.past.resumed import Resumed as Repeating
+from llft.runtime.application import Application
 
 NOW_NS = 1_000 * MS
 
@@ -21,7 +33,13 @@ class Randomness:
 class Resumed:
     """A core that was told of a past, driven by hand."""
 
-    def __init__(self, standing: list[int], unstarted: dict[int, str], readings: dict[int, int]) -> None:
+    def __init__(
+        self,
+        standing: list[int],
+        unstarted: dict[int, str],
+        readings: dict[int, int],
+        held: dict[int, int] | None = None,
+    ) -> None:
         self.clock_ns = 500
         self.core = Replica(
             GroupConfig(group_id=7),
@@ -35,6 +53,7 @@ class Resumed:
             next_number=1000,
             readings=readings,
             local_clock=lambda clock_id: self.clock_ns,
+            held=held or {},
         )
         self.now_ns = NOW_NS
         self.begun = self.step(events.Started(alone=True, past=past))
@@ -42,7 +61,7 @@ class Resumed:
     def step(self, event: events.Event) -> list[object]:
         """What concerns the application."""
         found = self.core.step(event, self.now_ns)
-        kinds = (effects.StartApplication, effects.StartThread, effects.ResumeThread)
+        kinds = (effects.StartApplication, effects.StartThread, effects.RepeatCall, effects.ResumeThread)
         return [effect for effect in found if isinstance(effect, kinds)]
 
     def invoke(self, thread: int, operation: object) -> list[object]:
@@ -52,8 +71,8 @@ class Resumed:
 def test_threads_are_picked_in_turn_and_make_their_calls_once_more() -> None:
     group = Resumed([1, 3], {5: "3.1"}, {})
     assert group.core.role == "primary"
-    assert group.begun == [effects.StartApplication()]
-    assert group.invoke(1, Park()) == [effects.StartThread(3, "")]
+    assert group.begun == [effects.RepeatCall(1)]
+    assert group.invoke(1, Park()) == [effects.RepeatCall(3)]
     assert group.invoke(3, Sleep(50 * MS)) == [effects.StartThread(5, "3.1")]
     assert group.invoke(5, Unpark(1)) == [effects.ResumeThread(5, True)]
     assert group.invoke(5, Park()) == [effects.ResumeThread(1, True)]
@@ -75,3 +94,34 @@ def test_the_clock_does_not_go_back() -> None:
     assert group.invoke(1, ReadClock(0)) == [effects.ResumeThread(1, 500)]
     group.clock_ns += 50
     assert group.invoke(1, ReadClock(1)) == [effects.ResumeThread(1, 9_050)]
+
+
+def test_a_mutex_that_a_thread_held_is_held_by_it_still() -> None:
+    group = Resumed([1, 3], {}, {}, held={5: 3})
+    assert group.invoke(1, Claim(5)) == [effects.RepeatCall(3)]
+    assert group.invoke(3, Release(5)) == [effects.ResumeThread(3, True)]
+    assert group.invoke(3, Park()) == [effects.ResumeThread(1, True)]
+
+
+def test_who_is_in_its_past_when_a_thread_is_to_repeat_its_call_does_so_at_the_end_of_it() -> None:
+    """A joiner of a restarted group: not every thread has had its turn there. Its log has nothing of it."""
+    application = Application(
+        ordered=False, open_gate=lambda gate: gate.release(), start_thread=lambda thread: None
+    )
+    thread = application.add_thread(1, None)
+    made: list[events.Event] = []
+    repeating = Repeating(application, made.append)
+    past = BirthLog()
+    past.started(1, "")
+    application.begin_restoring()
+    repeating.repeat(1)
+    application.begin_replay(past.kept(), [])
+    thread.wait()
+    thread.take()
+    thread.operation = Park()
+    assert made == []
+    assert not application.called(thread, OPERATION_KINDS[Park])
+    assert made == [events.OperationInvoked(1, Park())]
+    assert application.log.kept() == past.kept()
+    repeating.repeat(1)
+    assert list(repeating.calls) == made

@@ -109,7 +109,8 @@ class Determinizer:
         self.engine.go_live(now_ns)
 
     def drain(self) -> list[Completion]:
-        """("resume", thread, result) and ("start", thread, argument), in order, each once."""
+        """("resume", thread, result), ("start", thread, argument), ("repeat", thread, None), in order, each
+        once."""
         completions = self.engine.completions
         if completions:
             self.engine.completions = []

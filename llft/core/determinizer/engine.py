@@ -19,7 +19,7 @@ from llft.identifiers import ThreadId
 from llft.instant import NEVER
 from llft.wire.order import Entry
 
-Completion = tuple[Literal["resume", "start"], ThreadId, object]
+Completion = tuple[Literal["resume", "start", "repeat"], ThreadId, object]
 
 MAIN_THREAD: ThreadId = 1
 

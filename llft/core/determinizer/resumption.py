@@ -2,11 +2,12 @@
 
 What a group was in the midst of is gone with it: connections, acknowledgments, who waited for whom. What is
 left is the application, every thread of it standing in a call, or about to begin. So each of them is picked
-in turn, and makes its call once more. Laws:
+in turn, and makes its call once more (RepeatCall): here, and where somebody joins before all were. Laws:
 
 * Nothing is given twice, and no number is used again: descriptors and connections are counted on from
   `next_number`, which is greater than any that the earlier group gave.
 * The group clock goes on where it was read last, or with the local clock if that is later.
+* A mutex that a thread held is held by it still: the thread is in the midst of what the mutex guards.
 """
 
 from __future__ import annotations
@@ -22,19 +23,24 @@ from llft.identifiers import ThreadId
 
 def resumption(
     standing: Sequence[ThreadId],
-    unstarted: Mapping[ThreadId, str],
+    unstarted: Mapping[ThreadId, object],
     *,
     next_number: int,
     readings: Mapping[int, int],
     local_clock: LocalClock,
+    held: Mapping[int, ThreadId],
 ) -> bytes:
     """The `past` of an event Started, under the token. `unstarted` are threads that were spawned, with their
-    arguments; `readings` are the last ones of each clock."""
+    arguments; `readings` are the last ones of each clock; `held` are the core's mutexes, with their
+    holders."""
     scheduler = TokenScheduler()
     for thread in standing:
-        scheduler.enqueue(("start", thread, ""))
+        scheduler.enqueue(("repeat", thread, None))
     for thread, argument in sorted(unstarted.items()):
         scheduler.enqueue(("start", thread, argument))
+    mutexes = MutexTable()
+    for mutex, holder in sorted(held.items()):
+        mutexes.claim(mutex, holder)
     clock = [[each, max(last, local_clock(each)), last] for each, last in sorted(readings.items())]
     determinizer = {
         "mode": "token",
@@ -46,7 +52,7 @@ def resumption(
         "counts": {},
         "clock": clock,
         **scheduler.capture(),
-        "mutexes": MutexTable().capture(with_waiters=True),
+        "mutexes": mutexes.capture(with_waiters=True),
         "pending": None,
     }
     return snapshot.dump({"next_number": next_number, "determinizer": determinizer})

@@ -30,9 +30,10 @@ from llft.errors import InvariantError
 from llft.identifiers import ThreadId
 from llft.wire.order import CHECKPOINT, Entry
 
-What = Literal["start", "resume", "retry"]
+What = Literal["start", "resume", "retry", "repeat"]
 Runnable = tuple[What, ThreadId, object]
-""""start" with the argument, "resume" with the result, "retry" with the operation that was blocked."""
+""""start" with the argument, "resume" with the result, "retry" with the operation that was blocked. "repeat":
+the thread stands in a call of which this core does not know (`resumption`)."""
 
 QUANTUM_CALLS = 64
 NOBODY = 0

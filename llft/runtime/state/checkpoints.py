@@ -12,18 +12,18 @@ from typing import Any, NoReturn, Protocol
 from llft import originals
 from llft.config import Checkpoints as Choice
 from llft.config import Replication
+from llft.past.checkpoint import Base
+from llft.past.keeper import Keeper, Scratch
+from llft.past.source import IMAGE, NONE, Captured, Interposed, Source
 from llft.runtime.arising import arise
 from llft.runtime.birthplace import Birthplace
-from llft.runtime.checkpoint import Base
 from llft.runtime.driver import Driver
 from llft.runtime.native import image
 from llft.runtime.settings import Settings
 from llft.runtime.state.hooks import RESTORE, SNAPSHOT, Hooks
 from llft.runtime.state.image_source import ImageSource
-from llft.runtime.state.keeper import Keeper, Scratch
 from llft.runtime.state.restart import Restart
 from llft.runtime.state.scratch import ScratchProcess
-from llft.runtime.state.source import IMAGE, NONE, Captured, Interposed, Source
 
 STAGGERED = 4
 """So many replicas take their checkpoints at different lengths of the log, a quarter of its bound apart."""
@@ -96,10 +96,7 @@ class Checkpoints:
 
     def base(self) -> Base | None:
         """For a joiner, which will come for it."""
-        base = self.keeper.base if self.keeper is not None else None
-        if self.keeper is not None and base is not None:
-            self.keeper.lend(base.position, originals.monotonic_ns())
-        return base
+        return self.keeper.tell(originals.monotonic_ns()) if self.keeper is not None else None
 
     def provide_state(self, start: int, end: int, position: int) -> bytes | None:
         """A piece of a state, for a joiner."""
@@ -189,10 +186,11 @@ class Checkpoints:
         place = (self._life.specification["replica"] - 1) % STAGGERED
         log_bytes = self._settings.checkpoint_log_kb * 1024
         self.keeper = Keeper(
-            self._driver,
+            self._driver.application,
             source,
             self._begin_scratch,
             self._life.say,
+            _unlink,
             log_bytes=log_bytes + log_bytes * place // STAGGERED,
         )
 
@@ -219,5 +217,9 @@ def _remove_stale(prefix: str, kept: str) -> None:
     for name in originals.listdir(directory):
         path = f"{directory}/{name}"
         if path.startswith(prefix) and path != kept:
-            with suppress(FileNotFoundError):
-                originals.unlink(path)
+            _unlink(path)
+
+
+def _unlink(path: str) -> None:
+    with suppress(FileNotFoundError):
+        originals.unlink(path)

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 from llft import originals
 from llft.core.replica import Replica
+from llft.past.checkpoint import Base, Fingerprint
+from llft.past.history import VERSION, Heading, Past, view_number
+from llft.past.source import HOOKS
 from llft.runtime import fingerprint
-from llft.runtime.checkpoint import Base
 from llft.runtime.driver import Driver
-from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.state.checkpoints import Checkpoints
-from llft.runtime.state.history import VERSION, Heading, History, Past, read_history
-from llft.runtime.state.source import HOOKS
+from llft.runtime.state.history import History, read_history
 
 DURABLE, RESTORE, SYNC, GENERATION = "durable", "restore", "sync", "generation"
 """Of a specification: where the history is kept, from which one the group goes on, whether every write waits
@@ -57,7 +57,7 @@ class Durable:
         try:
             if not self._history.begun:
                 self._begin(*life.checkpoints.newest())
-            self._history.flush(application.log, life.core.view.primary_view_num)
+            self._history.flush(application.log, view_number(life.core))
         except OSError as error:
             life.died(f"its history cannot be written: {error}")
 
@@ -87,7 +87,7 @@ class Durable:
             outside.clock.snapshot(outside.local_clock),
             life.specification.get(GENERATION, 0),
         )
-        self._history.begin(heading, base, state, log, life.core.view.primary_view_num)
+        self._history.begin(heading, base, state, log, view_number(life.core))
 
 
 def go_on(life: Life) -> None:
@@ -116,5 +116,6 @@ def _begin_again(life: Life, past: Past) -> None:
     application, driver.application.past_over = driver.application, lambda: None
     readings, application.readings = application.readings or {}, None
     life.say(f"has come to the end of its past, at {application.log.length}: the group begins again")
-    driver.wish(driver.resumed.started(readings, originals.clock_gettime_ns))
+    # Under the token a program's locks are in its own memory: the core has no mutex of its.
+    driver.wish(driver.resumed.started(readings, originals.clock_gettime_ns, held={}))
     life.pacemaker.start()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from llft.core import events
 from llft.core.effects import CaptureState
 from llft.errors import PeerError
-from llft.runtime.checkpoint import Checkpoint, pack, unpack
+from llft.past.checkpoint import Checkpoint, pack, unpack
 from llft.runtime.state.restart import Restart
 
 if TYPE_CHECKING:

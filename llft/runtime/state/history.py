@@ -1,84 +1,23 @@
-"""A replica's history on disk (D-64): its newest verified state, and the log that follows it.
+"""A replica's history on disk (D-64). `llft.past.history` says what is in it.
 
-    replica-<n>/history     a line of JSON (Heading), the head's bytes, then frames
-    replica-<n>/state-<p>   the state, if there is one
-
-    frame    length u32, digest u32 of the whole log up to its end, view u32, bytes of the log
-
-The digest runs from birth: a frame that has the right one proves all frames before it. A frame that is cut
-short, or has another digest, and what follows it, is not of the history: the process was killed there.
-
-A primary that died may have performed what nobody else knows of, and its group went on without that, in
-a later view. So a history is not compared by its length alone: a later generation (the group was restarted)
-comes before a later view, and that before a longer log.
+replica-<n>/history     the history
+replica-<n>/state-<p>   the state, if there is one
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from struct import Struct
-from typing import Any, NamedTuple
-from zlib import crc32
 
 from llft import originals
 from llft.errors import PeerError
-from llft.runtime.birth_log import BirthLog
-from llft.runtime.checkpoint import Base
-from llft.runtime.fingerprint import Fingerprint
+from llft.past.birth_log import BirthLog
+from llft.past.checkpoint import Base
+from llft.past.history import Heading, Past, frames, furthest, opening, read, state_name
 from llft.runtime.poller import raise_fd
 
-VERSION = 1
 FILE = "history"
-_FRAME = Struct("<III")
-_PIECE_BYTES = 1 << 20
-
-
-class Heading(NamedTuple):
-    version: int
-    fingerprint: Fingerprint
-    base: list[Any] | None
-    """The fields of a Base."""
-    start: int
-    digest: int
-    """Of the log before `start`."""
-    head_bytes: int
-    clock: list[list[int]]
-    """The group clock, as in a determinizer's snapshot."""
-    generation: int = 0
-    """How often the group was restarted."""
-
-
-class Past(NamedTuple):
-    """What a history says."""
-
-    directory: str
-    heading: Heading
-    base: Base | None
-    head: bytes
-    log: bytes
-    """From the heading's start on."""
-    view: int
-    """The number of the primary view in which the end of it was written."""
-
-    @property
-    def rank(self) -> tuple[int, int, int]:
-        return self.heading.generation, self.view, self.end
-
-    @property
-    def end(self) -> int:
-        return self.heading.start + len(self.log)
-
-    @property
-    def state_path(self) -> str:
-        return f"{self.directory}/{state_name(self.base)}" if self.base is not None else ""
-
-
-def state_name(base: Base) -> str:
-    return f"state-{base.position}"
 
 
 class History:
@@ -107,7 +46,7 @@ class History:
         former = self._fd, self._written, self.base
         fd = raise_fd(originals.open_fd(fresh, self._flags, 0o600))
         try:
-            _write_all(fd, json.dumps(heading).encode() + b"\n" + log.piece(0, heading.head_bytes))
+            _write_all(fd, opening(heading, log))
             self._fd, self._written, self.base = fd, heading.start, base
             self.flush(log, view)
             originals.rename(fresh, f"{self._directory}/{FILE}")
@@ -121,11 +60,8 @@ class History:
 
     def flush(self, log: BirthLog, view: int) -> None:
         """`view` is the number of the present primary view. OSError: the disk refuses."""
-        while self._written < log.length:
-            end = min(log.length, self._written + _PIECE_BYTES)
-            piece = log.piece(self._written, end)
-            digest = log.digest if end == log.length else crc32(log.piece(log.start, end), log.digest_before)
-            _write_all(self._fd, _FRAME.pack(len(piece), digest, view) + piece)
+        for end, frame in frames(log, self._written, view):
+            _write_all(self._fd, frame)
             self._written = end
 
     def close(self) -> None:
@@ -152,35 +88,10 @@ def _write_all(fd: int, data: bytes) -> None:
 def read_history(directory: str | Path) -> Past:
     """PeerError, or OSError: there is none that can be used."""
     with open(f"{directory}/{FILE}", "rb") as file:
-        line, _, rest = file.read().partition(b"\n")
-    try:
-        heading = Heading(*json.loads(line))
-        base = Base(*heading.base) if heading.base is not None else None
-    except (ValueError, TypeError):
-        raise PeerError("history_malformed", "use another replica's", directory=str(directory)) from None
-    if heading.version != VERSION:
-        raise PeerError("history_version_unknown", "use the version of LLFT that wrote it")
-    head, frames = rest[: heading.head_bytes], rest[heading.head_bytes :]
-    sound = list(_sound(frames, heading.digest))
-    log, view = b"".join(piece for piece, _ in sound), sound[-1][1] if sound else 0
-    past = Past(str(directory), heading, base, head, log, view)
-    if base is not None:
-        _check_state(past, base)
+        past = read(str(directory), file.read())
+    if past.base is not None:
+        _check_state(past, past.base)
     return past
-
-
-def _sound(frames: bytes, digest: int) -> Iterator[tuple[bytes, int]]:
-    """Pieces, and their views."""
-    position = 0
-    while position + _FRAME.size <= len(frames):
-        size, expected, view = _FRAME.unpack_from(frames, position)
-        position += _FRAME.size
-        piece = frames[position : position + size]
-        digest = crc32(piece, digest)
-        if len(piece) < size or digest != expected:
-            return
-        yield piece, view
-        position += size
 
 
 def _check_state(past: Past, base: Base) -> None:
@@ -188,8 +99,6 @@ def _check_state(past: Past, base: Base) -> None:
 
     if digest_of(past.state_path) != (base.content, base.size):
         raise PeerError("state_digest_differs", "use another replica's", directory=past.directory)
-    if crc32(past.head) != base.head_digest:
-        raise PeerError("history_head_differs", "use another replica's", directory=past.directory)
 
 
 def longest(root: Path) -> tuple[Past | None, list[str]]:
@@ -200,4 +109,4 @@ def longest(root: Path) -> tuple[Past | None, list[str]]:
             found.append(read_history(directory))
         except (OSError, PeerError) as error:
             complaints.append(f"{directory.name}: {error}")
-    return max(found, key=lambda past: past.rank, default=None), complaints
+    return furthest(found), complaints

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from llft import originals
 from llft.core.determinizer.operations import Accept, Park, Receive, Select, Sleep
 from llft.errors import UnsupportedOperationError
+from llft.past.birth_log import OPERATION_KINDS
+from llft.past.source import HOOKS, Captured, Interposed, NotCapturedError
 from llft.runtime.application import Application
-from llft.runtime.birth_log import OPERATION_KINDS
 from llft.runtime.stacks import stacks
 from llft.runtime.state import tree
-from llft.runtime.state.source import HOOKS, Captured, Interposed, NotCapturedError
 
 SNAPSHOT, RESTORE = "__llft_snapshot__", "__llft_restore__"
 READY_POINTS_MAX = 64

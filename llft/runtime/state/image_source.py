@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from llft import originals
+from llft.past.source import IMAGE, Captured, Interposed, NotCapturedError, RestoredError
 from llft.runtime.driver import Driver
 from llft.runtime.native import image
 from llft.runtime.native.image import ImageError
 from llft.runtime.state.open_files import OpenFile, open_files, working_directory
-from llft.runtime.state.source import IMAGE, Captured, Interposed, NotCapturedError, RestoredError
 
 LIFELINES = "life-"
 """Mappings of these files are shared with other processes, by the runtime itself."""

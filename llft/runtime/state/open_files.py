@@ -11,8 +11,8 @@ import stat
 from typing import NamedTuple
 
 from llft import originals
+from llft.past.source import NotCapturedError
 from llft.runtime.poller import FIRST_FD
-from llft.runtime.state.source import NotCapturedError
 
 _readlink, _fstat, _lseek = posix.readlink, posix.fstat, posix.lseek
 _open, _dup2, _getcwd = posix.open, posix.dup2, posix.getcwd

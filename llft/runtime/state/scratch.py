@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from llft import originals
-from llft.runtime.state.keeper import Verdict
-from llft.runtime.state.source import Captured, NotCapturedError
+from llft.past.keeper import Verdict
+from llft.past.source import Captured, NotCapturedError
 
 SCRATCH = "LLFT_SCRATCH"
 _LAST_WORDS_BYTES = 600

@@ -19,18 +19,17 @@ from llft.errors import InvariantError
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import Record
+from llft.past.checkpoint import Checkpoint, Fingerprint, Told
+from llft.past.keeper import Verdict
+from llft.past.source import Interposed
+from llft.past.witness import Witness
 from llft.runtime import own_log
-from llft.runtime.checkpoint import Checkpoint, Told
 from llft.runtime.driver import Driver
-from llft.runtime.fingerprint import Fingerprint
 from llft.runtime.own_directory import DATA, Data
 from llft.runtime.poller import Poller
 from llft.runtime.state.hooks import Hooks
-from llft.runtime.state.keeper import Verdict
 from llft.runtime.state.restart import Restart
 from llft.runtime.state.scratch import Task
-from llft.runtime.state.source import Interposed
-from llft.runtime.state.witness import Witness
 
 FAILED_STATUS = 70
 _PIECE_BYTES = 1 << 20

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from llft.runtime.birth_log import BirthLog
-from llft.runtime.checkpoint import Base, Checkpoint
+from llft.past.birth_log import BirthLog
+from llft.past.checkpoint import Base, Checkpoint
 
 
 class Stored:

@@ -23,12 +23,12 @@ from llft import originals
 from llft.errors import PeerError
 from llft.identifiers import Member
 from llft.instant import SECOND
+from llft.past.birth_log import BirthLog
+from llft.past.checkpoint import Base, Checkpoint
+from llft.past.source import HOOKS
 from llft.runtime import own_log
-from llft.runtime.birth_log import BirthLog
-from llft.runtime.checkpoint import Base, Checkpoint
 from llft.runtime.liveness import fetch_log
 from llft.runtime.restoring import FETCH_TIMEOUT_S, Done, Life, Material, Restoring, whole_state
-from llft.runtime.state.source import HOOKS
 from llft.runtime.state.stored import Stored
 
 CALM_NS = 3 * SECOND

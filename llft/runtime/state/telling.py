@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from llft.runtime.checkpoint import Told
+from llft.past.checkpoint import Told
 from llft.runtime.driver import Driver
 from llft.runtime.state.checkpoints import Checkpoints
 

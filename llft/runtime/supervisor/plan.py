@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from llft.past.history import Past
 from llft.runtime.own_directory import DATA
-from llft.runtime.state.history import Past
 from llft.runtime.supervisor.data import data_of
 from llft.runtime.supervisor.program import Program
 from llft.runtime.supervisor.run_directory import RunDirectory

@@ -14,9 +14,11 @@ from llft.simulator.checkers import (
     digests,
     exactly_once,
     membership,
+    past,
     progress,
     replies,
     resets,
+    restarts,
     theorem1,
     theorem2,
     theorem3,
@@ -56,6 +58,8 @@ CHECKERS: dict[str, Callable[[Survey], list[Violation]]] = {
         progress,
         buffers,
         resets,
+        past,
+        restarts,
     )
 }
 

@@ -174,6 +174,8 @@ def _asked(case: _Case) -> None:
     if not survey.evidence.profile.in_model or not survey.evidence.quiesced:
         return
     asked = {request_id for program in case.programs.values() for request_id, _ in program.history}
+    for process in survey.evidence.former:  # and of those whose clients the power took
+        asked.update(getattr(process.program, "descriptors", ()))
     for request_id, answers in case.performed.items():
         if request_id in asked:
             continue

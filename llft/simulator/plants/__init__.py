@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from llft.errors import MisuseError
-from llft.simulator.plants import execution, membership, messaging, ordering
+from llft.simulator.plants import execution, membership, messaging, ordering, pasts
 from llft.simulator.plants.plant import Patch, Plant, applied
 
 __all__ = ["PLANTS", "Patch", "Plant", "applied", "planted"]
 
-PLANTS: dict[str, Plant] = {
-    plant.name: plant for module in (ordering, messaging, membership, execution) for plant in module.PLANTS
-}
+_MODULES = (ordering, messaging, membership, execution, pasts)
+PLANTS: dict[str, Plant] = {plant.name: plant for module in _MODULES for plant in module.PLANTS}
 
 
 @contextmanager

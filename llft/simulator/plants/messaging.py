@@ -87,8 +87,8 @@ PLANTS = (
         "ack-one-too-high",
         "the ack field names a message that has not come yet",
         (Patch(lane, "acknowledged", _one_more), Patch(headers, "acknowledged", _one_more)),
-        profile="double-crash-loss",
-        seed=39,
+        profile="lost-client-lossy",
+        seed=62,
     ),
     Plant(
         "collect-sent-early",
@@ -156,5 +156,6 @@ PLANTS = (
             Patch(offering, "_may_end", returns(True)),
         ),
         profile="lost-client-lossy",
+        seed=18,
     ),
 )

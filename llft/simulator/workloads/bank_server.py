@@ -36,6 +36,8 @@ LEDGER_MUTEX = 1
 VAULT_MUTEX = 2
 ACCOUNT_COUNT = 16
 AUDIT_TIMEOUT_NS = 300 * US
+WITH_LEDGER = ("on_clock_read", "on_drawn", "on_yielded", "on_vault_tried", "on_vault_returned")
+"""What a thread waits for while it holds the ledger."""
 CONTENDED = 1 << 20
 """Added to `observed` when the vault was taken, so that the digest tells the two cases apart."""
 
@@ -83,6 +85,8 @@ class BankServer(StreamServer):
         return thread.wait(self.on_ledger_held, Claim(LEDGER_MUTEX))
 
     def on_ledger_held(self, thread: ServerThread, result: Result) -> Operation | None:
+        if not self.racy and any(other.step in WITH_LEDGER for other in self.threads.values()):
+            self.malformed.append("two threads hold the ledger")
         thread.balance = self.balances[thread.request.account]
         return thread.wait(self.on_clock_read, ReadClock())
 

@@ -6,35 +6,27 @@
     VERIFYING   -- it did not -->                                 RESTING, nothing dropped; later again
     any         -- FAILURES_MAX failures in a row -->             OFF
 
-docs/CHECKPOINTS.md has the invariants. `tend` is called by the pacemaker, under the driver's lock, and never
-blocks. What fails here is told and costs memory, never the replica.
+docs/CHECKPOINTS.md has the invariants. `tend` is called now and then, while nobody else uses the program's
+log, and never blocks. What fails here is told and costs memory, never the replica.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from llft import originals
 from llft.instant import MS, SECOND
-from llft.runtime.checkpoint import Base
-from llft.runtime.driver import Driver
-from llft.runtime.state.source import Captured, NotCapturedError, Source
-from llft.runtime.state.witness import Witness
+from llft.past.birth_log import BirthLog
+from llft.past.checkpoint import Base
+from llft.past.pace import USUAL, Pace
+from llft.past.source import Captured, NotCapturedError, Source
+from llft.past.witness import Witness
 
 FAILURES_MAX = 5
-WITNESSED_CALLS_MIN = 64
-WITNESS_NS = 2 * SECOND
-"""A state of a busy program is verified over so much of its life, of an idle one over so many calls."""
-VERIFICATION_NS = 120 * SECOND
-RESTS, REST_MAX_NS = 4, 10 * SECOND
-"""A keeper rests at least so many times as long as its last verification took, up to a bound: a large state,
-which takes long to write and to verify, is captured more rarely than the log alone would have it."""
-LEASE_NS = 30 * SECOND
-"""So long a state, and the log since, is kept for a joiner that was told of it, or was given a piece of it,
-last. It becomes the program by then, or asks for another piece."""
+RESTS = 4
+"""A keeper rests at least so many times as long as its last verification took: a large state, which takes
+long to write and to verify, is captured more rarely than the log alone would have it."""
 LENT_GROWTH = 4
 """While somebody joins, the log may grow by so many times as much before the next checkpoint."""
 IMPATIENT_NS = 60 * SECOND
@@ -67,6 +59,15 @@ class Kept:
         self.lent_until_ns = 0
 
 
+class Remembered(Protocol):
+    """Of the program: what the keeper looks at."""
+
+    log: BirthLog
+    witness: Witness | None
+
+    def is_quiescent(self) -> bool: ...
+
+
 class Scratch(Protocol):
     """A process that has been given a state and a piece of log."""
 
@@ -83,19 +84,24 @@ BeginScratch = Callable[[Captured, bytes, bytes], Scratch]
 class Keeper:
     def __init__(
         self,
-        driver: Driver,
+        application: Remembered,
         source: Source,
         begin_scratch: BeginScratch,
         say: Callable[[str], None],
+        discard: Callable[[str], None],
         *,
         log_bytes: int,
+        pace: Pace = USUAL,
     ) -> None:
-        """A checkpoint is due when the log has grown by `log_bytes` since the last one."""
-        self._driver = driver
+        """A checkpoint is due when the log has grown by `log_bytes` since the last one. `discard` is told the
+        paths of states that nobody needs any more."""
+        self._application = application
+        self._discard = discard
         self.source = source
         self._begin_scratch = begin_scratch
         self._say = say
         self._log_bytes = log_bytes
+        self._pace = pace
         self.phase = Phase.RESTING
         self.base: Base | None = None
         self._states: dict[int, Kept] = {}
@@ -107,7 +113,7 @@ class Keeper:
         self._witness = Witness()
         self._scratch: Scratch | None = None
         self._since_ns = 0
-        self._due_ns = self._rest_until_ns = 0
+        self._due_ns = self._rest_until_ns = self._birth_lent_until_ns = 0
         self._told = ""
 
     def tend(self, now_ns: int) -> None:
@@ -126,13 +132,22 @@ class Keeper:
         self.base = base
         self._states = {base.position: Kept(base, path)}
 
+    def tell(self, now_ns: int) -> Base | None:
+        """The base, for somebody who is to join with it. While there is none that one goes through the log
+        from birth, which is lent in its place."""
+        if self.base is None:
+            self._birth_lent_until_ns = now_ns + self._pace.lease_ns
+        else:
+            self.lend(self.base.position, now_ns)
+        return self.base
+
     def lend(self, position: int, now_ns: int) -> str:
         """The file of the state that was captured there; "" if it is not kept. Somebody joins with it, and
         will ask for more of it, or for the log that follows it."""
         kept = self._states.get(position)
         if kept is None:
             return ""
-        kept.lent_until_ns = now_ns + LEASE_NS
+        kept.lent_until_ns = now_ns + self._pace.lease_ns
         return kept.path
 
     def newest(self) -> tuple[Base | None, str]:
@@ -143,14 +158,14 @@ class Keeper:
         """This life ends."""
         self._give_up_captured()
         for kept in self._states.values():
-            _unlink(kept.path)
+            self._discard(kept.path)
 
     # -- the phases --------------------------------------------------------------------------------
 
     def _rest(self, now_ns: int) -> None:
-        driver = self._driver
-        log = driver.application.log
-        if now_ns < self._rest_until_ns or not driver.application.is_quiescent():
+        application = self._application
+        log = application.log
+        if now_ns < self._rest_until_ns or not application.is_quiescent():
             return
         grown = log.length - (self.base.position if self.base else log.start)
         lent = self.base is not None and self._states[self.base.position].lent_until_ns > now_ns
@@ -163,7 +178,7 @@ class Keeper:
         self._due_ns = 0
         self._captured = captured = self.source.capture()
         self.longest_pause_ns = max(self.longest_pause_ns, captured.pause_ns)
-        self._witness = driver.application.witness = Witness()
+        self._witness = application.witness = Witness()
         self._since_ns = now_ns
         self.phase = Phase.WITNESSING
 
@@ -174,13 +189,14 @@ class Keeper:
             self._say(f"no checkpoint for a while, the log grows: {obstacle}")
 
     def _witness_on(self, now_ns: int) -> None:
-        driver, captured = self._driver, self._captured
+        application, captured = self._application, self._captured
         assert captured is not None
-        enough = self._witness.count >= WITNESSED_CALLS_MIN and now_ns - self._since_ns >= WITNESS_NS
-        if not enough or not driver.application.is_quiescent() or not captured.ready():
+        pace, witnessed_ns = self._pace, now_ns - self._since_ns
+        enough = self._witness.count >= pace.witnessed_calls_min and witnessed_ns >= pace.witness_ns
+        if not enough or not application.is_quiescent() or not captured.ready():
             return
-        driver.application.witness = None
-        log = driver.application.log
+        application.witness = None
+        log = application.log
         followed = log.piece(captured.position, log.length)
         self._scratch = self._begin_scratch(captured, log.piece(0, captured.head_bytes), followed)
         self._since_ns = now_ns
@@ -190,15 +206,15 @@ class Keeper:
         assert self._scratch is not None
         verdict = self._scratch.verdict()
         if verdict is None:
-            if now_ns - self._since_ns > VERIFICATION_NS:
-                raise NotCapturedError(f"not verified within {VERIFICATION_NS / SECOND:.0f} s")
+            if now_ns - self._since_ns > self._pace.verification_ns:
+                raise NotCapturedError(f"not verified within {self._pace.verification_ns / SECOND:.0f} s")
             return
         if (verdict.digest, verdict.calls) != (self._witness.digest, self._witness.count):
             raise NotCapturedError(
                 f"restored, the program called something else ({verdict.calls} calls, "
                 f"{self._witness.count} here)"
             )
-        self._rest_until_ns = now_ns + min(RESTS * (now_ns - self._since_ns), REST_MAX_NS)
+        self._rest_until_ns = now_ns + min(RESTS * (now_ns - self._since_ns), self._pace.rest_max_ns)
         self._take_as_base(verdict, now_ns)
 
     def _take_as_base(self, verdict: Verdict, now_ns: int) -> None:
@@ -217,7 +233,7 @@ class Keeper:
             ),
         )
         self._states[captured.position] = Kept(self.base, captured.path)
-        if former is not None:
+        if former is not None and now_ns >= self._birth_lent_until_ns:
             self._drop(former.position, now_ns)
         self.verified_count += 1
         self._failures = 0
@@ -234,11 +250,11 @@ class Keeper:
         lent = [at for at, kept in self._states.items() if kept.lent_until_ns > now_ns]
         first = self._states[min(position, *lent) if lent else position].base
         head_bytes = max(kept.base.head_bytes for at, kept in self._states.items() if at >= first.position)
-        log = self._driver.application.log
+        log = self._application.log
         self.dropped_bytes += first.position - log.start
         log.drop_before(first.position, first.digest, head_bytes=head_bytes)
         for at in [at for at in self._states if at < first.position]:
-            _unlink(self._states.pop(at).path)
+            self._discard(self._states.pop(at).path)
 
     # -- what went wrong -----------------------------------------------------------------------------
 
@@ -254,12 +270,12 @@ class Keeper:
             self._say(f"no more checkpoints in this life: the log is kept from {since}")
 
     def _give_up_captured(self) -> None:
-        self._driver.application.witness = None
+        self._application.witness = None
         if self._scratch is not None:
             self._scratch.end()
             self._scratch = None
         if self._captured is not None:
-            _unlink(self._captured.path)
+            self._discard(self._captured.path)
             self._captured = None
 
     def statistics(self) -> dict[str, int | str]:
@@ -273,8 +289,3 @@ class Keeper:
             "dropped_bytes": self.dropped_bytes,
             "longest_pause_us": self.longest_pause_ns // 1000,
         }
-
-
-def _unlink(path: str) -> None:
-    with suppress(FileNotFoundError):
-        originals.unlink(path)

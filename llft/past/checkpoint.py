@@ -15,11 +15,13 @@ from zlib import error as zlib_error
 
 from llft.errors import PeerError
 from llft.identifiers import BirthId, ThreadId
-from llft.runtime.birth_log import BirthLog
-from llft.runtime.fingerprint import Fingerprint
+from llft.past.birth_log import BirthLog
 
 CARRIED_LOG_BYTES = 256 * 1024
 _QUICK = 1
+
+Fingerprint = dict[str, dict[str, str]]
+"""What must be the same at all replicas, by area and name: interpreter, packages, files, options."""
 
 
 class Base(NamedTuple):
@@ -67,9 +69,10 @@ class Checkpoint(NamedTuple):
         return start + len(log) == self.length and crc32(log, digest) == self.digest
 
 
-def pack(checkpoint: Checkpoint, log: BirthLog) -> bytes:
+def pack(checkpoint: Checkpoint, log: BirthLog, *, carried_bytes: int = CARRIED_LOG_BYTES) -> bytes:
+    """With the log, if it has not more than so many bytes."""
     packed = json.dumps(checkpoint[:-1]).encode() + b"\n"
-    if log.length - checkpoint.carried_from <= CARRIED_LOG_BYTES:
+    if log.length - checkpoint.carried_from <= carried_bytes:
         packed += compress(log.piece(checkpoint.carried_from, log.length), _QUICK)
     return packed
 

@@ -1,0 +1,24 @@
+"""How long a keeper takes over what."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from llft.instant import SECOND
+
+
+class Pace(NamedTuple):
+    """The defaults are for real programs."""
+
+    witnessed_calls_min: int = 64
+    witness_ns: int = 2 * SECOND
+    """A state of a busy program is verified over so much of its life, of an idle one over so many calls."""
+    verification_ns: int = 120 * SECOND
+    rest_max_ns: int = 10 * SECOND
+    """A keeper rests longer than its last verification took, up to this."""
+    lease_ns: int = 30 * SECOND
+    """So long a state, and the log since, is kept for a joiner that was told of it, or was given a piece of
+    it, last. It becomes the program by then, or asks for another piece."""
+
+
+USUAL = Pace()

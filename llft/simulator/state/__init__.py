@@ -1,0 +1,1 @@
+"""A program's past in the world: as `llft.runtime.state` keeps it, by the same `llft.past`."""
