@@ -180,3 +180,22 @@ def test_the_state_is_bounded_and_goes_through_bytes() -> None:
             resumed = Watcher.from_bytes(data)
     assert found == expected
     assert max(sizes) < min(sizes) + 200
+
+
+@pytest.mark.parametrize("wrong_at", [1, WINDOW // 2, WINDOW + 1, 5 * WINDOW])
+def test_rows_that_are_more_than_the_window_are_all_compared(wrong_at: int) -> None:
+    numbers = range(1, 5 * WINDOW + 1)
+    watcher = Watcher()
+    both = rows(*operations(1, numbers), *operations(2, numbers, wrong_at=wrong_at))
+    assert places(watcher.step(both)) == [("theorem2", wrong_at, 2, 1)]
+
+
+def test_one_that_is_behind_is_compared_with_many_rows_of_the_others() -> None:
+    """It is no laggard yet when the others' next rows come together with its own."""
+    watcher = Watcher()
+    seen, next_seen = 3 * WINDOW, 6 * WINDOW
+    first = rows(*operations(1, range(1, seen)), *operations(2, range(1, seen - LAG_LIMIT)))
+    assert watcher.step(first) == []
+    behind = range(seen - LAG_LIMIT, next_seen)
+    then = rows(*operations(1, range(seen, next_seen)), *operations(2, behind, wrong_at=behind.start))
+    assert places(watcher.step(then)) == [("theorem2", behind.start, 2, 1)]

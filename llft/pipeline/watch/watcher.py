@@ -25,6 +25,8 @@ WINDOW = 8192
 """Order numbers that are remembered, of each kind."""
 LAG_LIMIT = 4096
 """Operations that a replica may be behind before it is told."""
+SPAN = WINDOW - LAG_LIMIT
+"""Order numbers that are looked at together: whoever is not told as a laggard finds its own in the window."""
 MOST_VIEWS = 256
 """Views of which something is remembered."""
 NO_LIMIT = 1 << 62
@@ -76,9 +78,9 @@ class Deeds(NamedTuple):
     numbers: Any
     contents: Any
 
-    def piece(self, start: int) -> Deeds:
-        span = slice(start, start + WINDOW)
-        return self._replace(numbers=self.numbers[span], contents=self.contents[span])
+    def within(self, span: int) -> Deeds:
+        here = self.numbers // SPAN == span
+        return self._replace(numbers=self.numbers[here], contents=self.contents[here])
 
 
 def _empty() -> Any:
@@ -110,13 +112,16 @@ class Watcher:
 
     def step(self, rows: Rows) -> list[Alarm]:
         alarms = self._step_rare(rows)
-        for deeds in _deeds_of(rows):
+        every = _deeds_of(rows)
+        for deeds in every:
             if deeds.code == OPERATED:
                 highest = int(deeds.numbers.max())
                 self.reached[deeds.replica] = max(self.reached.get(deeds.replica, 0), highest)
-            # What is longer than the window is judged in pieces, before its older rows are overwritten.
-            for start in range(0, len(deeds.numbers), WINDOW):
-                alarms += self._compare(deeds.piece(start))
+        # All replicas span by span: rows may be more than the window holds, and what one of them did is to be
+        # compared with the others before it is overwritten.
+        for span in np.unique(rows.number[rows.code < PRIMARY] // SPAN).tolist():
+            for deeds in every:
+                alarms += self._compare(deeds.within(span))
         return alarms + self._lags()
 
     def _compare(self, deeds: Deeds) -> list[Alarm]:
