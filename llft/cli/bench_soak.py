@@ -41,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         config=arguments.config,
         seconds=arguments.seconds,
         group_settings="\n".join(settings),
+        history=False,
     )
     trial = Trial(options, events.told)
     verdict = measure(trial, requests=arguments.requests, samples=arguments.samples, tell=events.told)

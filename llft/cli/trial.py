@@ -63,12 +63,11 @@ class TrialOptions:
     signal: int = signal.SIGKILL
     seconds: float | None = None
     config: Path | None = None
-    replication: str = Replication.SEMI_ACTIVE.value
-    """As `group_settings` have it."""
-    group_settings: str = ""
-    """Of the group, as in `llft.toml`."""
+    replication: str = Replication.SEMI_ACTIVE.value  # as `group_settings` have it
+    group_settings: str = ""  # as in `llft.toml`
     server_words: tuple[str, ...] = ()
     """More arguments for the server."""
+    history: bool = True  # the clients keep a journal of their calls, without a bound
 
 
 @dataclass(slots=True)
@@ -151,7 +150,8 @@ class Trial:
     def _start_load(self) -> None:
         command = [sys.executable, "-m", "llft.cli.load", "--port", str(self._port)]
         command += ["--clients", str(self.options.clients), "--pace-ms", str(self.options.pace_ms)]
-        command += ["--history", str(self.directory.journal / "clients.llj")]
+        if self.options.history:
+            command += ["--history", str(self.directory.journal / "clients.llj")]
         command += ["--group-id", str(group_id_of(self.directory.group))]
         self._load = subprocess.Popen(
             command,
