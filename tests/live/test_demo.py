@@ -13,12 +13,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize(("verb", "replicas"), [(["demo"], 3), (["bench", "failover"], 2)])
 def test_nothing_is_lost_when_the_primary_is_killed(
-    tmp_path_factory: pytest.TempPathFactory, replicas: int
+    tmp_path_factory: pytest.TempPathFactory, verb: list[str], replicas: int
 ) -> None:
+    """The demonstration ends with the audit of its journals; the benchmark is the same trial without it."""
     home = tmp_path_factory.mktemp("h")
-    command = [sys.executable, "-m", "llft.cli.main", "demo", "--kills", "1", "--clients", "2", "--json"]
+    command = [sys.executable, "-m", "llft.cli.main", *verb, "--kills", "1", "--clients", "2", "--json"]
     command += ["--replicas", str(replicas)]
     result = subprocess.run(
         command,
