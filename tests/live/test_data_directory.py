@@ -6,7 +6,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from llft.runtime.supervisor.data import SEED
 from tests.live.application_world import (
     BETWEEN_KILLS,
     CLIENTS,
-    ROOT,
     Clients,
     Entry,
     HttpSpeaker,
@@ -27,6 +25,7 @@ from tests.live.application_world import (
     command_of,
     replicated,
 )
+from tests.live.ended_run import ended_run
 from tests.live.test_checkpoints import JOINS, LOG_KB, await_dropped, said, statuses
 from tests.live.test_durable import Acknowledged
 from tests.live.test_semi_passive import SEMI_PASSIVE, await_states
@@ -210,15 +209,8 @@ def test_copies_of_an_earlier_run_are_not_overwritten(tmp_path: Path, data: Path
     home = tmp_path / "h"
     left = home / "left" / "data" / "replica-1"
     left.mkdir(parents=True)
-    command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", "--group", "left"]
-    finished = subprocess.run(
-        [*command, "--data", str(data), "--", *command_of(["sqlite_http.py", str(data)], 1)],
-        cwd=ROOT,
-        env={**os.environ, "LLFT_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    program = command_of(["sqlite_http.py", str(data)], 1)
+    finished = ended_run(home, "--plain", "--group", "left", "--data", str(data), "--", *program)
     assert finished.returncode == 2
     assert "data-of-an-earlier-run" in finished.stderr
     assert not (left.parent / SEED).exists()

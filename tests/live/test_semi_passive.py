@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ from llft.cli.free_port import free_port
 from tests.live.application_world import (
     BETWEEN_KILLS,
     CLIENTS,
-    ROOT,
     Clients,
     LineSpeaker,
     ReplicatedRun,
@@ -25,6 +21,7 @@ from tests.live.application_world import (
     replicated,
     survive,
 )
+from tests.live.ended_run import ended_run
 from tests.live.native import needs_native
 from tests.live.test_applications import SERVERS
 from tests.live.test_checkpoints import LOG_KB, OneRequest, said, statuses
@@ -142,29 +139,13 @@ def await_held(run: ReplicatedRun) -> None:
 
 
 def test_a_program_without_states_is_refused(tmp_path: Path) -> None:
-    port = free_port()
-    command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", *SEMI_PASSIVE, "--"]
-    finished = subprocess.run(
-        [*command, *command_of(["kv_locked.py"], port)],
-        cwd=ROOT,
-        env={**os.environ, "LLFT_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
+    finished = ended_run(tmp_path, "--plain", *SEMI_PASSIVE, "--", *command_of(["kv_locked.py"], free_port()))
     assert finished.returncode == 1
     assert "__llft_snapshot__ and __llft_restore__, or run it with --checkpoints image" in finished.stdout
 
 
 @pytest.mark.parametrize("other", [("--checkpoints", "none"), ("--threads", "ordered"), ("--durable",)])
 def test_what_does_not_go_with_it_is_refused_at_once(tmp_path: Path, other: tuple[str, ...]) -> None:
-    finished = subprocess.run(
-        [sys.executable, "-m", "llft.cli.main", "run", *SEMI_PASSIVE, *other, "--", "python", __file__],
-        cwd=ROOT,
-        env={**os.environ, "LLFT_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    finished = ended_run(tmp_path, *SEMI_PASSIVE, *other, "--", "python", __file__)
     assert finished.returncode == 2
     assert "semi-passive" in finished.stderr

@@ -74,3 +74,18 @@ def test_nothing_is_put_beside_the_tree(tmp_path: Path) -> None:
     packed = pack(str(tmp_path / "top")).replace(b"xxx", b"../")
     with pytest.raises(PeerError, match="tree_malformed"):
         put_back(str(tmp_path / "top"), packed)
+
+
+def test_nothing_is_put_where_a_link_leads(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    links, files = tmp_path / "links", tmp_path / "files"
+    (files / "way").mkdir(parents=True)
+    (files / "way" / "in").write_bytes(b"x")
+    links.mkdir()
+    (links / "way").symlink_to(outside)
+    of_files = pack(str(files))
+    child = of_files[of_files.index(b"way/in") - 13 :]
+    with pytest.raises(PeerError, match="tree_malformed"):
+        put_back(str(links), pack(str(links)) + child)
+    assert list(outside.iterdir()) == []

@@ -1,4 +1,4 @@
-"""When a connection's next KeepAlive is due (lines 54-55, D-44), and the acknowledgment of what came.
+"""When a connection's next KeepAlive is due (lines 54-55, D-44).
 
 With thousands of idle connections KeepAlives are all that is left to do, and they all say the same. Laws:
 
@@ -89,13 +89,6 @@ class KeepAlives:
         if speaker is None or not can_speak(speaker):
             speaker = self._speakers[group_id] = connection
         return speaker
-
-
-def ack_delay_ns(connection: Connection, timeouts: Timeouts) -> int:
-    """A message that came alone is answered soon, as a rule; the first and the last one often are not."""
-    alone = connection.received_up_to == connection.ack_told + 1
-    patient = alone and connection.established and not connection.half_closed_there
-    return timeouts.first_ack_patience_ns if patient else timeouts.first_ack_delay_ns
 
 
 def can_speak(connection: Connection) -> bool:

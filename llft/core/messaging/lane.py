@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from llft.config import Timeouts
 from llft.core.lamport import LamportClock
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
@@ -39,6 +40,13 @@ def acknowledged(connection: Connection) -> int:
         return 0
     ack = connection.received_up_to - connection.in_base
     return ack if ack > 0 else 0
+
+
+def ack_delay_ns(connection: Connection, timeouts: Timeouts) -> int:
+    """A message that came alone is answered soon, as a rule; the first and the last one often are not."""
+    alone = connection.received_up_to == connection.ack_told + 1
+    patient = alone and connection.established and not connection.half_closed_there
+    return timeouts.first_ack_patience_ns if patient else timeouts.first_ack_delay_ns
 
 
 class Lane(Protocol):

@@ -22,9 +22,9 @@ from llft.core.messaging.connection_table import ConnectionTable
 from llft.core.messaging.flow_control import IntraGroupFlowControl, may_receive
 from llft.core.messaging.headers import fragment_key, header_of, names_base, reset_of, vouched_for
 from llft.core.messaging.indexes import Indexes
-from llft.core.messaging.keep_alives import KeepAlives, ack_delay_ns
+from llft.core.messaging.keep_alives import KeepAlives
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
-from llft.core.messaging.lane import Lane, ReferenceLane, acknowledge
+from llft.core.messaging.lane import Lane, ReferenceLane, ack_delay_ns, acknowledge
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.messaging.watermark import Watermarks
 from llft.core.outbox import Outbox

@@ -45,6 +45,10 @@ def pack(top: str) -> bytes:
 def put_back(top: str, packed: bytes) -> None:
     """Exactly what was packed is there afterwards. PeerError: it is no tree."""
     entries = {entry.path: entry for entry in _entries(packed)}
+    for path in entries:
+        parent, slash, _ = path.rpartition(b"/")
+        if slash and (parent not in entries or entries[parent].kind != _DIRECTORY):
+            raise PeerError("tree_malformed", "fetch it again")  # through a link it would lead elsewhere
     root = top.encode()
     for path in reversed(list(_below(root, b""))):
         wanted = entries.get(path)
