@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NATIVE := $(VENV)/.native
 JOBS ?= 2
+ON_BOTH_LANES := $(addprefix tests/,interaction paper property unit live/test_transport.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup redis demo test lint bench clean
+.PHONY: help setup redis lane demo test lint bench clean
 
 help:
 	@echo 'make demo    a server in three replicas, its primary killed again and again under load'
@@ -19,7 +20,7 @@ help:
 	@echo 'make setup   the virtual environment in $(VENV) (the others do this by themselves)'
 	@echo 'make clean   remove what the others made'
 
-setup: $(STAMP) $(NATIVE) redis
+setup: $(STAMP) $(NATIVE) lane redis
 
 # The stamp makes every later run free; a changed pyproject.toml makes it stale.
 $(STAMP): pyproject.toml
@@ -33,25 +34,32 @@ $(NATIVE): $(STAMP) $(wildcard llft/runtime/native/*.[ch]) llft/runtime/native/b
 	$(BIN)/python -m llft.runtime.native.build
 	@touch $@
 
+# The compiled lane: the hot path made into C. It looks itself whether a source has changed.
+lane: $(STAMP)
+	$(BIN)/python -m llft.lane.build --jobs $(JOBS)
+
 # Debian's Redis, for the test of three tiers: installed where that is possible, else left out.
 redis:
 	@command -v redis-server >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 		DEBIAN_FRONTEND=noninteractive apt-get install --quiet --yes redis-server; } || \
 		echo 'no redis-server, so one test is left out; as root: apt-get install redis-server'
 
-demo: $(STAMP) $(NATIVE)
+demo: $(STAMP) $(NATIVE) lane
 	@$(BIN)/llft demo
 
-lint: setup
+lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict -p llft
 
+# What is compiled and what is checked take a processor each.
 # Live tests have the machine to themselves: replicas that wait for a processor are replicas that are suspected.
 # Tests of the pipeline share one Spark session, so they run in one process. They audit what the live tests left.
 test: export LLFT_KEPT_JOURNALS := $(CURDIR)/$(VENV)/live-journals
-test: setup lint
+test: $(STAMP)
+	@$(MAKE) --no-print-directory --output-sync -j $(JOBS) setup lint
 	$(BIN)/python -m pytest -q -n $(JOBS) --ignore=tests/live --ignore=tests/pipeline
+	LLFT_LANE=compiled $(BIN)/python -m pytest -q -n $(JOBS) $(ON_BOTH_LANES)
 	rm -rf $$LLFT_KEPT_JOURNALS
 	$(BIN)/python -m pytest -q tests/live
 	$(BIN)/python -m pytest -q tests/pipeline
@@ -64,4 +72,5 @@ bench: setup
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
 	rm -f llft/runtime/native/*.so
+	rm -rf llft/lane/compiled
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,7 +3,7 @@
     python bench/backup_cpu.py [--requests N] [--rounds N] [--json]
 
 A server with hooks that hashes for some milliseconds a request, as three replicas behind a gateway, and one
-client. Processor time is that of the kernel's books (/proc), from the first request to the last. The bar is
+client. Processor time is that of the kernel's books, from the first request to the last. The bar is
 that a semi-passive backup takes less than a third of a semi-active one.
 """
 
@@ -13,29 +13,20 @@ import argparse
 import hashlib
 import json
 import os
-import signal
 import socket
 import socketserver
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from llft.cli.children import end, ending_with_us
 from llft.cli.free_port import free_port
-from llft.cli.survey import all_joined, survey
+from llft.cli.group_run import GroupRun
+from llft.cli.measure.disturbance import cpu_s
+from llft.cli.survey import Group
 from llft.config import Replication
-from llft.errors import PeerError
-from llft.runtime.supervisor.run_directory import RunDirectory
 
 REPLICAS = 3
 PATIENCE_S = 60.0
-POLL_INTERVAL_S = 0.05
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 STATE = {"digest": b""}
 
 
@@ -62,45 +53,6 @@ def serve(port: int) -> None:
         server.serve_forever()
 
 
-@contextmanager
-def group(replication: str, home: Path, port: int) -> Iterator[RunDirectory]:
-    directory = RunDirectory(home / f"cpu-{port}")
-    command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", "--group", directory.group]
-    command += ["--replicas", str(REPLICAS), "--replication", replication]
-    run = subprocess.Popen(
-        [*command, "--", sys.executable, __file__, "--serve", str(port)],
-        env={**os.environ, "LLFT_HOME": str(home)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=ending_with_us(signal.SIGTERM),
-    )
-    try:
-        await_whole(directory)
-        yield directory
-    finally:
-        end(run)
-
-
-def await_whole(directory: RunDirectory) -> dict[str, Any]:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline_s:
-        try:
-            found = survey(directory)
-        except PeerError:
-            found = {"members": [], "listening": []}  # its control socket is not there yet
-        if found["listening"] and all_joined(found, REPLICAS):
-            return found
-        time.sleep(POLL_INTERVAL_S)
-    raise SystemExit(f"the group did not become whole within {PATIENCE_S:g} s")
-
-
-def processor_s(pid: int) -> float:
-    """Of a process, in user mode and in the kernel."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
-
-
 def ask(port: int, requests: int, rounds: int) -> None:
     connection = socket.create_connection(("127.0.0.1", port))
     with connection, connection.makefile("rwb") as file:
@@ -110,14 +62,24 @@ def ask(port: int, requests: int, rounds: int) -> None:
             file.readline()
 
 
+def is_there(run: GroupRun, group: Group) -> bool:
+    return run.is_whole(group) and bool(group["listening"])
+
+
 def measure(replication: str, requests: int, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="llft-") as home:
+        os.environ["LLFT_HOME"] = home
         port = free_port()
-        with group(replication, Path(home), port) as directory:
-            members = await_whole(directory)["members"]
-            before_s = [processor_s(member["pid"]) for member in members]
+        command = [sys.executable, __file__, "--serve", str(port)]
+        run = GroupRun(f"cpu-{port}", command, replicas=REPLICAS, options=["--replication", replication])
+        run.start()
+        try:
+            members = run.until("start", PATIENCE_S, lambda group: is_there(run, group))["members"]
+            before_s = [cpu_s(member["pid"]) for member in members]
             ask(port, requests, rounds)
-            after_s = [processor_s(member["pid"]) for member in members]
+            after_s = [cpu_s(member["pid"]) for member in members]
+        finally:
+            run.end()
     roles = [member["role"] for member in members]
     spent = [(role, after - before) for role, before, after in zip(roles, before_s, after_s, strict=True)]
     return {

@@ -1,7 +1,7 @@
 """What the audit costs: the central check and all checks, on a synthetic fleet, beside DuckDB on the same
 files.
 
-    python bench/pipeline.py [--rows N ...] [--keep DIR] [--repeat N] [--parts]
+    python bench/pipeline.py [--rows N ...] [--keep DIR] [--repeat N] [--parts | --kernel]
 
 A fleet of 64 server groups of three replicas and as many clients, each with its own connections. In one
 server a replica performs another operation than its peers at one order number, which every run must find:
@@ -13,6 +13,7 @@ an answer that is fast and wrong counts for nothing. Figures are of a warm sessi
     all       every check of `llft audit`; rows per second of wall time
     DuckDB    the central check as one GROUP BY over the same Parquet files, in two threads
     parts     how long each check takes by itself
+    kernel    what workers do for the central check, in this process and without Spark
 
 CPU seconds are those of all processes (Java, Python workers and this one), from /proc.
 """
@@ -33,17 +34,20 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import duckdb
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from bench.fleet.synthetic import DONE, PLANTED_GROUP, PLANTED_NUMBER, PLANTED_REPLICA, write_fleet
 from llft.pipeline.audit import agreement
-from llft.pipeline.audit.checks import Case, findings, judging, parts
+from llft.pipeline.audit.checks import Case, findings, parts
+from llft.pipeline.audit.outline import GATHERING
+from llft.pipeline.audit.prints import COMPARED, PRINTING
+from llft.pipeline.layout import parquet_files
+from llft.pipeline.scan import Rows
 from llft.pipeline.schema import RECORD_SCHEMA
 from llft.pipeline.session import spark_session
 
 TICK = os.sysconf("SC_CLK_TCK")
 CENTRAL_BAR, ALL_BAR, MEMORY_BAR_GB = 7.0, 1.5, 6.0
-COMPARED = tuple(agreement.CONDITIONS)
 NO_QUARANTINE = (
     "world long, source string, place long, process long, group_id long, wall_ns long, reason string, "
     "size long, sample string"
@@ -100,33 +104,52 @@ def measured(work: Callable[[], Any], repeat: int) -> tuple[Any, float, float]:
     return answer, min(walls), min(cpus)
 
 
-def central(records: DataFrame) -> list[Any]:
-    spark = records.sparkSession
-    case = Case(records, spark.createDataFrame([], NO_QUARANTINE))
+def case_of(spark: SparkSession, fleet: Path) -> Case:
+    """Made anew each time: the second use of a DataFrame skips what it has shuffled."""
+    records = spark.read.schema(RECORD_SCHEMA).parquet(str(fleet))
+    return Case(records, spark.createDataFrame([], NO_QUARANTINE), files=parquet_files(str(fleet)))
+
+
+def central(case: Case) -> list[Any]:
+    found = [one for one in case.outline.findings.to_pylist() if one["condition"] == "coverage"]
+    if case.outline.suspects.num_rows:
+        found += agreement.divergences(case.rows, case.outline, case.lives).collect()
+    return found
+
+
+def every_check(case: Case) -> list[Any]:
     try:
-        suspected = case.suspected
-        found = case.outline.findings.filter("condition = 'coverage'").collect()
-        if not suspected.isEmpty():
-            found += agreement.divergences(case.records, suspected, case.lives).collect()
-        return found
+        return findings(case).collect()
     finally:
         case.release()
 
 
-def every_check(records: DataFrame) -> list[Any]:
-    with judging(records, records.sparkSession.createDataFrame([], NO_QUARANTINE)) as case:
-        return findings(case).collect()
-
-
-def seconds_by_part(records: DataFrame) -> dict[str, float]:
+def seconds_by_part(case: Case) -> dict[str, float]:
     """Of a warm session. What several need is made by the first of them."""
     seconds = {}
-    with judging(records, records.sparkSession.createDataFrame([], NO_QUARANTINE)) as case:
-        for name, part in parts(case):
-            started_s = time.perf_counter()
-            part().collect()
-            seconds[name] = round(time.perf_counter() - started_s, 2)
+    for name, part in parts(case):
+        started_s = time.perf_counter()
+        part().collect()
+        seconds[name] = round(time.perf_counter() - started_s, 2)
+    case.release()
     return seconds
+
+
+def sum_files(fleet: Path) -> int:
+    """Rare records and fingerprints of all files, as workers make them; returns how many rows that were."""
+    rows = Rows(None, parquet_files(str(fleet)))  # type: ignore[arg-type]
+    for one in (GATHERING, PRINTING):
+        prints = list(rows.read(one))
+    return sum(sum(each.column("rows").to_pylist()) for each in prints)
+
+
+def kernel_alone(fleet: Path, repeat: int) -> dict[str, float]:
+    compared, _, kernel_cpu_s = measured(lambda: sum_files(fleet), repeat)
+    return {
+        "compared_rows": compared,
+        "kernel_cpu_s": round(kernel_cpu_s, 2),
+        "ns_per_row": round(kernel_cpu_s / compared * 1e9, 1),
+    }
 
 
 def in_duckdb(directory: str) -> list[Any]:
@@ -153,15 +176,13 @@ def in_duckdb(directory: str) -> list[Any]:
 
 
 def run(spark: SparkSession, directory: Path, repeat: int) -> dict[str, Any]:
-    def records() -> DataFrame:  # a new one each time: the second use of one skips what it has shuffled
-        return spark.read.schema(RECORD_SCHEMA).parquet(str(directory))
-
-    count = records().count()
-    compared = records().filter(f"kind IN {COMPARED}").count()
-    answer, central_s, central_cpu_s = measured(lambda: central(records()), repeat)
+    records = case_of(spark, directory).records
+    count = records.count()
+    compared = records.filter(f"kind IN {COMPARED}").count()
+    answer, central_s, central_cpu_s = measured(lambda: central(case_of(spark, directory)), repeat)
     places = [(one["group_id"], one["order_seq_num"]) for one in answer]
     assert places == [(PLANTED_GROUP, PLANTED_NUMBER)], answer
-    answer, all_s, all_cpu_s = measured(lambda: every_check(records()), max(1, repeat - 1))
+    answer, all_s, all_cpu_s = measured(lambda: every_check(case_of(spark, directory)), repeat)
     found = [(one["condition"], one["group_id"], one["order_seq_num"], one["replica"]) for one in answer]
     assert found == [("theorem2", PLANTED_GROUP, PLANTED_NUMBER, PLANTED_REPLICA)], found
     peak = peak_gb()
@@ -195,6 +216,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="where the fleet's journals are, or are to stay")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--parts", action="store_true", help="only how long each check takes by itself")
+    parser.add_argument("--kernel", action="store_true", help="only what workers do, without Spark")
     arguments = parser.parse_args()
     directory = arguments.keep or Path(tempfile.mkdtemp(prefix="llft-bench-"))
     fleets = [directory / str(rows) for rows in arguments.rows]
@@ -203,12 +225,15 @@ def main() -> int:
         for rows, fleet in zip(arguments.rows, fleets, strict=True):
             if not (fleet / DONE).exists():
                 write_fleet(rows, fleet)
+        if arguments.kernel:
+            for fleet in fleets:
+                print(json.dumps(kernel_alone(fleet, arguments.repeat)), flush=True)
+            return 0
         with spark_session(master="local[2]", memory="3g") as spark:
             for fleet in fleets:
                 if arguments.parts:
-                    records = spark.read.schema(RECORD_SCHEMA).parquet(str(fleet))
-                    seconds_by_part(records)
-                    print(json.dumps(seconds_by_part(records)), flush=True)
+                    seconds_by_part(case_of(spark, fleet))
+                    print(json.dumps(seconds_by_part(case_of(spark, fleet))), flush=True)
                     continue
                 found = run(spark, fleet, arguments.repeat)
                 print(json.dumps(found), flush=True)

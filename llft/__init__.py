@@ -1,0 +1,5 @@
+"""Low Latency Fault Tolerance."""
+
+from llft.lane import choice
+
+choice.install()

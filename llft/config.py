@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from llft.instant import MS
 
@@ -36,7 +37,7 @@ class ThreadMode(Enum):
     ORDERED = "ordered"
 
 
-BACKUP_INTERVALS = 2
+BACKUP_INTERVALS: Final = 2
 """A backup beats so many times more rarely than a primary: it is given more time, and one that is missed
 later holds nobody up. The primary hears all of them."""
 

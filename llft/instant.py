@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-US = 1_000
-MS = 1_000_000
-SECOND = 1_000_000_000
+from typing import Final
 
-NEVER = (1 << 63) - 1
+US: Final = 1_000
+MS: Final = 1_000_000
+SECOND: Final = 1_000_000_000
+
+NEVER: Final = (1 << 62) - 1
 """A deadline that never comes; larger than every real instant."""
 
 

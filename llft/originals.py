@@ -14,44 +14,45 @@ import posix
 import select
 import time
 from collections.abc import Callable
+from typing import Final
 
-allocate_lock = _thread.allocate_lock
-get_ident = _thread.get_ident
-start_new_thread = _thread.start_new_thread
-thread_local = _thread._local
+allocate_lock: Final = _thread.allocate_lock
+get_ident: Final = _thread.get_ident
+start_new_thread: Final = _thread.start_new_thread
+thread_local: Final = _thread._local
 
-monotonic_ns = time.monotonic_ns
-time_ns = time.time_ns
-sleep = time.sleep
-clock_gettime_ns = time.clock_gettime_ns
+monotonic_ns: Final = time.monotonic_ns
+time_ns: Final = time.time_ns
+sleep: Final = time.sleep
+clock_gettime_ns: Final = time.clock_gettime_ns
 
 Socket = _socket.socket
 accept: Callable[[Socket], tuple[int, object]] = _socket.socket._accept  # type: ignore[attr-defined]
 """A descriptor and an address; the annotations of the standard library do not know it."""
-getaddrinfo = _socket.getaddrinfo
-fcntl = _fcntl.fcntl
-epoll = select.epoll
-poll = select.poll
+getaddrinfo: Final = _socket.getaddrinfo
+fcntl: Final = _fcntl.fcntl
+epoll: Final = select.epoll
+poll: Final = select.poll
 
-getpid = posix.getpid
-urandom = posix.urandom
-pipe = posix.pipe
-read = posix.read
-write = posix.write
-close = posix.close
-eventfd = posix.eventfd
-eventfd_read = posix.eventfd_read
-eventfd_write = posix.eventfd_write
-unlink = posix.unlink
-rename = posix.rename
-link = posix.link
-mkdir = posix.mkdir
-open_fd = posix.open
-exit_now = posix._exit
-posix_spawn = posix.posix_spawn
-waitpid = posix.waitpid
-kill = posix.kill
-execve = posix.execve
-chdir = posix.chdir
-umask = posix.umask
-listdir = posix.listdir
+getpid: Final = posix.getpid
+urandom: Final = posix.urandom
+pipe: Final = posix.pipe
+read: Final = posix.read
+write: Final = posix.write
+close: Final = posix.close
+eventfd: Final = posix.eventfd
+eventfd_read: Final = posix.eventfd_read
+eventfd_write: Final = posix.eventfd_write
+unlink: Final = posix.unlink
+rename: Final = posix.rename
+link: Final = posix.link
+mkdir: Final = posix.mkdir
+open_fd: Final = posix.open
+exit_now: Final = posix._exit
+posix_spawn: Final = posix.posix_spawn
+waitpid: Final = posix.waitpid
+kill: Final = posix.kill
+execve: Final = posix.execve
+chdir: Final = posix.chdir
+umask: Final = posix.umask
+listdir: Final = posix.listdir

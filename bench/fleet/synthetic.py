@@ -21,6 +21,7 @@ from pyarrow import parquet
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from llft.identifiers import BirthId
+from llft.pipeline.layout import RUNNING
 from llft.pipeline.schema import RECORD_SCHEMA
 
 GROUPS = 64
@@ -86,9 +87,23 @@ def _write_file(number: int, cycles: int, directory: Path) -> None:
     actors.sort(key=lambda actor: (actor.group_id, actor.process))
     schema = to_arrow_schema(RECORD_SCHEMA)
     path = directory / f"part-{number:05d}.parquet"
-    with parquet.ParquetWriter(path, schema, compression="zstd", compression_level=1) as writer:
+    with parquet.ParquetWriter(path, schema, **_encoding(schema)) as writer:
         for tables in _by_kind(actors, cycles, schema):
             writer.write_table(pa.concat_tables(tables), row_group_size=ROW_GROUP_ROWS)
+
+
+def _encoding(schema: pa.Schema) -> dict[str, Any]:
+    """As `layout.ENCODING` has it."""
+    empty = pa.BufferOutputStream()
+    parquet.write_table(schema.empty_table(), empty)
+    leaves = [column.path for column in parquet.ParquetFile(empty.getvalue()).schema]
+    return {
+        "compression": "zstd",
+        "compression_level": 1,
+        "data_page_version": "2.0",
+        "use_dictionary": [path for path in leaves if path not in RUNNING],
+        "column_encoding": dict.fromkeys(RUNNING, "DELTA_BINARY_PACKED"),
+    }
 
 
 def _by_kind(actors: list[Actor], cycles: int, schema: pa.Schema) -> Iterator[list[pa.Table]]:
@@ -96,8 +111,8 @@ def _by_kind(actors: list[Actor], cycles: int, schema: pa.Schema) -> Iterator[li
     for kind in (_clock_reads, _collected, _delivered, _operated, _sent):
         made = [(actor, kind(actor, cycles)) for actor in actors]
         yield [_table(actor, columns, schema) for actor, columns in made if columns is not None]
-    for rare in (_membership_changes, _first_operations, _roles, _views):
-        yield [_table(actor, rare(actor), schema) for actor in actors]
+    kinds = (_membership_changes, _first_operations, _roles, _views)
+    yield [_table(actor, rare(actor), schema) for rare in kinds for actor in actors]
 
 
 def _table(actor: Actor, columns: Columns, schema: pa.Schema) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from llft.config import Replication
 
@@ -41,6 +42,13 @@ def positive_float(text: str) -> float:
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return number
+
+
+def directory(text: str) -> Path:
+    """No name at all is a variable that was not set, and not the current directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    return Path(text)
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:

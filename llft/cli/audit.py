@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -72,6 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.paths:
         if not path.exists():
             raise MisuseError("no-such-path", "give journals, or a directory that has some", path=str(path))
+    with suppress(ImportError):  # without Spark, which is said below
+        from llft.pipeline.ingest import journal_files
+
+        journal_files(arguments.paths)  # before Java is started for nothing
     first = arguments.paths[0]
     store = arguments.store or (first if first.is_dir() else first.parent) / STORE
     with spark_session(master=arguments.master, memory=arguments.memory) as spark:

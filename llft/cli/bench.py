@@ -1,5 +1,6 @@
 """`llft bench failover`: how long clients wait when the primary dies, stage by stage. `llft bench load`: no
-faults at all. `llft bench join`: one more replica, under load. `llft bench soak`: very many requests.
+faults at all. `llft bench join`: one more replica, under load. `llft bench soak`: very many requests. All
+other figures compare with plain TCP and with other systems (`llft.cli.measure`).
 
 Exit status: 0 if nothing was lost, duplicated, changed or broken; else 1.
 """
@@ -10,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from llft.cli.arguments import add_json, add_replication, positive, positive_float
+from llft.cli.measure.command import add_figures
 from llft.config import Checkpoints, Replication
 
 PASSIVE_LOG_KB = 64
@@ -20,8 +22,8 @@ Its clients stay connected, so it is no use for hooks."""
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "bench",
-        help="measure fail-over, load, joins, and what is kept",
-        description="Measure real groups under load.",
+        help="measure latency, throughput, fail-over and more, beside plain TCP",
+        description="Measure real groups, beside plain TCP and beside other systems.",
     )
     figures = parser.add_subparsers(title="figures", dest="figure", metavar="FIGURE", required=True)
     failover = figures.add_parser(
@@ -47,6 +49,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     load.set_defaults(kills=0, signal="KILL")
     _add_join(figures)
     _add_soak(figures)
+    add_figures(figures)
 
 
 def _add_group(figure: argparse.ArgumentParser, *, pace_ms: float) -> None:

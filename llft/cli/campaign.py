@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from llft.cli import reference_lane
 from llft.cli.arguments import add_json, add_spark, positive
 from llft.cli.progress import ProgressBar
 from llft.cli.simulate import seed_range
@@ -112,6 +113,8 @@ def _cells(arguments: argparse.Namespace) -> tuple[Cell, ...]:
             raise MisuseError("unknown-profile", "see llft simulate --profile list", name=name)
     if arguments.plant is not None and arguments.plant not in PLANTS:
         raise MisuseError("unknown-plant", "see llft simulate --plant list", name=arguments.plant)
+    if arguments.plant is not None:
+        reference_lane.insist()
     numbers: list[int | None] = [None]
     if arguments.replicas is not None:
         numbers = [_replicas(text) for text in arguments.replicas.split(",")]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llft.cli.arguments import add_command, add_json, positive_float
-from llft.config import ThreadMode
+from llft.config import Checkpoints, ThreadMode
 
 if TYPE_CHECKING:
     from llft.runtime.supervisor.program import Program
@@ -50,6 +50,12 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         default=ThreadMode.TOKEN.value,
         help="how its threads would run (default: token)",
     )
+    parser.add_argument(
+        "--checkpoints",
+        choices=[choice.value for choice in Checkpoints],
+        default=Checkpoints.AUTO.value,
+        help="the source of states that is asked about (default: auto, which takes no images)",
+    )
     add_json(parser)
     add_command(parser)
     parser.set_defaults(run=run)
@@ -63,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     program = resolve(arguments.command)
     threads = ThreadMode(arguments.threads)
     imports = scan_program(program.words, threads)
-    trial = try_program(program, arguments.seconds, threads)
+    trial = try_program(program, arguments.seconds, threads, Checkpoints(arguments.checkpoints))
     obstacles = [
         f"{found.file}:{found.line} imports {found.module}: {found.remedy}"
         for found in imports
@@ -96,7 +102,12 @@ def _print_report(obstacles: list[str], trial: dict[str, Any], stream: Any) -> N
     print(f"checkpoints: {kept}", file=stream)
 
 
-def try_program(program: Program, seconds: float, threads: ThreadMode = ThreadMode.TOKEN) -> dict[str, Any]:
+def try_program(
+    program: Program,
+    seconds: float,
+    threads: ThreadMode = ThreadMode.TOKEN,
+    checkpoints: Checkpoints = Checkpoints.AUTO,
+) -> dict[str, Any]:
     """Run it as the only replica of a group of its own, in a directory that is gone afterwards."""
     from llft.runtime.settings import Settings, group_id_of
     from llft.runtime.supervisor.halting import halt
@@ -110,16 +121,19 @@ def try_program(program: Program, seconds: float, threads: ThreadMode = ThreadMo
         directory = RunDirectory(Path(home) / "check")
         directory.claim()
         # The name is the directory's, so that two checks at once are two groups.
+        name = Path(home).name
+        settings = Settings().with_group(name, threads=threads, checkpoints=checkpoints)
         plan = Plan(
-            group=Path(home).name,
-            group_id=group_id_of(Path(home).name),
+            group=name,
+            group_id=group_id_of(name),
             program=program,
             replicas=1,
             library=make_library(directory.path),
-            settings=Settings().with_group(Path(home).name, threads=threads).to_json(),
+            settings=settings.to_json(),
         )
         slot = Slot("replica", 1, directory.log("replica-1"), directory.socket("replica-1"))
-        slot.start(program.command(plan.replica_module), environment_of(plan, directory, slot, founds=True))
+        environment = environment_of(plan, directory, slot, founds=True)
+        slot.start(program.command(plan.replica_module), environment, fixed=settings.may_have_images(name))
         try:
             found = _observe(slot, seconds)
         finally:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llft.cli.trial import Trial, TrialFailure
+from llft.cli.group_run import TrialFailure
+from llft.cli.trial import Trial
 from llft.cli.verdict import MUST_BE_ZERO
 
 

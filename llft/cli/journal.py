@@ -50,16 +50,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Perform the verb; returns the exit status."""
     kinds = _wanted_kinds(arguments.kind)
     started_ns: int | None = None
+    found = shown = 0
     for time_ns, source, record in heapq.merge(
         *map(_entries, journal_files(arguments.path)), key=lambda e: e[0]
     ):
         started_ns = time_ns if started_ns is None else started_ns
+        found += 1
         if type(record).__name__.lower() not in kinds:
             continue
+        shown += 1
         if arguments.json:
             print(json.dumps({"journal": source, "kind": type(record).__name__, **_as_object(record)}))
         else:
             print(readable(record, source, since_ns=started_ns))
+    if not shown:
+        print(f"llft: none of the {found} records there is of these kinds (--kind all)", file=sys.stderr)
     return 0
 
 

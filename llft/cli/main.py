@@ -31,6 +31,7 @@ from llft.cli import (
     watch,
 )
 from llft.errors import DivergenceError, MisuseError, PeerError, UnsupportedOperationError
+from llft.lane import choice
 from llft.version import version
 
 EXAMPLES = """\
@@ -74,7 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"llft {version()}")
+    parser.add_argument("--version", action="version", version=f"llft {version()}, {choice.described()}")
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
     for verb in VERBS:
         verb.add_parser(verbs)
@@ -116,6 +117,8 @@ def _reader_left() -> int:
 
 
 def _on_terminate(number: int, frame: FrameType | None) -> None:
+    """Once: a second signal, which `timeout` sends right after the first, must not interrupt the tidying."""
+    signal.signal(number, signal.SIG_IGN)
     raise _Terminated
 
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llft.cli.arguments import add_command, add_replication, positive
+from llft.cli.arguments import add_command, add_replication, directory, positive
 from llft.config import Checkpoints, Replication, ThreadMode
 from llft.errors import MisuseError
 
@@ -98,7 +98,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--data",
-        type=Path,
+        type=directory,
         metavar="DIR",
         help="a directory that is part of the program's state: each replica sees files of its own there",
     )

@@ -17,6 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from llft.cli import reference_lane
 from llft.cli.progress import ProgressBar
 from llft.cli.seeds import Finding, Outcome, Summary, run_many
 from llft.config import Replication, ThreadMode
@@ -132,6 +133,7 @@ def _options(arguments: argparse.Namespace) -> SimulationOptions:
         from llft.simulator.plants import PLANTS
 
         _require("plant", arguments.plant, PLANTS)
+        reference_lane.insist()
         profile = arguments.profile or PLANTS[arguments.plant].profile
     if arguments.journal is not None:
         _make_journal_directory(Path(arguments.journal))

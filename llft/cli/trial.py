@@ -15,43 +15,35 @@ from __future__ import annotations
 import json
 import random
 import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from llft.cli.children import end, ending_with_us
 from llft.cli.free_port import free_port
+from llft.cli.group_run import POLL_INTERVAL_S, GroupRun, TrialFailure
 from llft.cli.kill import send_signal
 from llft.cli.stolen import stolen_ms
-from llft.cli.survey import Group, Member, all_joined, primary_of, require_primary, survey
+from llft.cli.survey import Group, Member, primary_of, require_primary
 from llft.config import Replication
-from llft.errors import LlftError, MisuseError, PeerError
+from llft.errors import MisuseError
 from llft.runtime.settings import group_id_of
-from llft.runtime.supervisor.run_directory import RunDirectory
 
 READY_PATIENCE_S = 30.0
 FAILOVER_PATIENCE_S = 15.0
 REJOIN_PATIENCE_S = 30.0
 LOAD_PATIENCE_S = 30.0
-SURVEY_TIMEOUT_S = 0.2
-POLL_INTERVAL_S = 0.02
 ENDURED_S = 20.0
 CALM_S = (0.1, 0.4)
 """Load without faults before each kill, at random, so that kills meet requests in all their stages."""
 
 Tell = Callable[[str], None]
-
-
-class TrialFailure(LlftError):
-    """The group did not do what it must: a result, and no fault of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +81,19 @@ class Trial:
     def __init__(self, options: TrialOptions, tell: Tell) -> None:
         self.options = options
         self._tell = tell
-        self.directory = RunDirectory.of_group(f"trial-{time.time_ns() // 10**6 % 10**9}")
         self.failovers: list[Failover] = []
         self.stopped_ns = 0
         self._port = free_port()
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
-        self._run: subprocess.Popen[bytes] | None = None
+        server = [sys.executable, str(Path(__file__).with_name("demo_server.py")), "--port", str(self._port)]
+        self._group = GroupRun(
+            f"trial-{time.time_ns() // 10**6 % 10**9}",
+            [*server, *options.server_words],
+            replicas=options.replicas,
+            config=options.config,
+            settings=options.group_settings,
+        )
+        self.directory = self._group.directory
         self._load: subprocess.Popen[bytes] | None = None
-        self._config = self._own_config() if options.group_settings else None
-
-    def _own_config(self) -> IO[str]:
-        """What the user's file says, and the settings of this group, whose name nobody else knows."""
-        own = tempfile.NamedTemporaryFile("w", suffix=".toml")  # noqa: SIM115 - closed by __exit__
-        given = self.options.config.read_text() if self.options.config else ""
-        own.write(f'{given}\n[groups."{self.directory.group}"]\n{self.options.group_settings}\n')
-        own.flush()
-        return own
 
     def __enter__(self) -> Trial:
         try:
@@ -118,28 +107,14 @@ class Trial:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end_processes()
-        self._output.close()
-        if self._config is not None:
-            self._config.close()
+        if self._load is not None:
+            end(self._load)
+        self._group.end()
 
     # -- processes -----------------------------------------------------------------------------------
 
     def _start_group(self) -> None:
-        server = str(Path(__file__).with_name("demo_server.py"))
-        command = [sys.executable, "-m", "llft.cli.main", "run", "--plain", "--group", self.directory.group]
-        command += ["--replicas", str(self.options.replicas)]
-        config = self._config.name if self._config is not None else self.options.config
-        command += ["--config", str(config)] if config else []
-        command += ["--", sys.executable, server, "--port", str(self._port), *self.options.server_words]
-        self._run = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=self._output,
-            start_new_session=True,
-            preexec_fn=ending_with_us(signal.SIGTERM),
-        )
+        self._group.start()
         self.until(
             "start", READY_PATIENCE_S, lambda group: self._is_whole(group) and bool(group["listening"])
         )
@@ -163,14 +138,9 @@ class Trial:
         self._hear()
         self._tell(f"{self.options.clients} clients are connected, and stay so")
 
-    def _end_processes(self) -> None:
-        for process in (self._load, self._run):
-            if process is not None:
-                end(process)
-
     def forget(self) -> None:
         """Remove what the run left; for a trial about which there is nothing to find out."""
-        shutil.rmtree(self.directory.path)
+        self._group.forget()
 
     # -- the trial -----------------------------------------------------------------------------------
 
@@ -223,7 +193,7 @@ class Trial:
         return self._order({"do": "stop"})
 
     def _is_whole(self, group: Group) -> bool:
-        return all_joined(group, self.options.replicas)
+        return self._group.is_whole(group)
 
     def _await_primary(self, victim: Member) -> Member:
         def replaced(group: Group) -> bool:
@@ -257,27 +227,11 @@ class Trial:
 
     def until(self, what: str, patience_s: float, holds: Callable[[Group], bool]) -> Group:
         """The group when it is so. TrialFailure: it does not become so."""
-        deadline_s = time.monotonic() + patience_s
-        while time.monotonic() < deadline_s:
-            assert self._run is not None
-            if self._run.poll() is not None:
-                raise TrialFailure(
-                    "run-ended", f"it said:\n{self.output_tail()}", status=self._run.returncode
-                )
-            try:
-                group = survey(self.directory, timeout_s=SURVEY_TIMEOUT_S)
-            except PeerError:
-                pass  # its control socket is not there yet
-            else:
-                if holds(group):
-                    return group
-            time.sleep(POLL_INTERVAL_S)
-        raise TrialFailure(f"did-not-{what}", f"it said:\n{self.output_tail()}", seconds=patience_s)
+        return self._group.until(what, patience_s, holds)
 
     def output_tail(self) -> str:
         """The end of what `llft run` said."""
-        self._output.seek(0)
-        return "\n".join(self._output.read().decode(errors="replace").splitlines()[-25:])
+        return self._group.output_tail()
 
     def _order(self, order: Mapping[str, Any]) -> dict[str, Any]:
         assert self._load is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llft.core.determinizer.engine import MAIN_THREAD
 from llft.core.determinizer.operations import Result
@@ -39,7 +39,7 @@ class StartThread(NamedTuple):
     """The thread that invoked Spawn has a new sibling, which is to run now."""
 
     thread: ThreadId
-    argument: object
+    argument: Any
 
 
 class RepeatCall(NamedTuple):
@@ -65,7 +65,8 @@ class StoreState(NamedTuple):
 
 class RestoreState(NamedTuple):
     """Become the application that was captured: its threads are parked in the operations
-    they had invoked, and are resumed by ResumeThread like those of a running one."""
+    they had invoked, and are resumed by ResumeThread like those of a running one. Answer with StateStored
+    when all that this takes is here; until then this replica does not take over (D-70)."""
 
     state: bytes
 

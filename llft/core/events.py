@@ -59,7 +59,8 @@ class StateCaptured(NamedTuple):
 
 
 class StateStored(NamedTuple):
-    """The answer to StoreState; not `held`: it could not be had, and what was held before still is."""
+    """The answer to StoreState, and to the RestoreState of a joiner: this process needs nobody else to be
+    what was captured. Not `held`: it could not be had, and what was held before still is."""
 
     held: bool
 

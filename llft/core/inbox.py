@@ -8,7 +8,7 @@ evidence on to its fellows, resets and rejoins.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from llft.core.membership.backup_change import on_membership_change
 from llft.core.messaging.connection import Connection
@@ -23,7 +23,7 @@ from llft.wire.messages import Header, Message, MessageFlag, MessageType
 if TYPE_CHECKING:
     from llft.core.replica import Replica
 
-_FROM_A_SETTLED_PRIMARY = (MessageType.HEARTBEAT, MessageType.ACCEPT_BACKUP, MessageType.REMOVE_BACKUP)
+_FROM_A_SETTLED_PRIMARY: Final = (MessageType.HEARTBEAT, MessageType.ACCEPT_BACKUP, MessageType.REMOVE_BACKUP)
 """Of the intra-group messages, those that show that a view is established."""
 
 

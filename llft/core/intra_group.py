@@ -8,7 +8,7 @@ Laws:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from llft.config import BACKUP_INTERVALS
 from llft.core.standing import BACKUP, PRIMARY, RECOVERING
@@ -31,9 +31,10 @@ from llft.wire.messages import (
 if TYPE_CHECKING:
     from llft.core.replica import Replica
 
-_CHUNKS_AT_ONCE = 16
-_ASKING = MessageFlag.ANSWER_AT_ONCE
-_SPARED = 2
+_CHUNKS_AT_ONCE: Final = 16
+_ASKING: Final = MessageFlag.ANSWER_AT_ONCE
+_ONE: Final = MessageFlag.ONE_ANSWERS
+_SPARED: Final = 2
 """Once in so many intervals a Heartbeat goes by itself, whatever others there were: the pulse needs one."""
 
 
@@ -48,6 +49,8 @@ class IntraGroup:
         self.heard_beat = 0
         self.heartbeat_ns = NEVER
         self.beaten_ns = 0
+        self.asked_ns = self.passed_over_ns = 0
+        """When this backup was asked last for its watermark, and when another one was."""
         self.order_nack_ns = NEVER
         self.order_known_to_exist = 0
         birth_id = replica.standing.birth_id
@@ -97,9 +100,9 @@ class IntraGroup:
             else:
                 self.outbox.transmit(to, data)
 
-    def send_order(self, start: int, end: int, *, ask: bool = False) -> None:
+    def send_order(self, start: int, end: int, *, ask: bool = False, one: bool = False) -> None:
         """KeepAlives on the intra-group connection that carry a piece of our order information. With `ask`
-        the last of it goes with a Heartbeat that backups answer at once."""
+        the last of it goes with a Heartbeat that all backups answer at once, or the next primary (`one`)."""
         self.messaging.lane.flush()
         room = self.messaging.fragment_room
         orders = self.messaging.lane.orders
@@ -109,7 +112,7 @@ class IntraGroup:
             chunk = orders.slice(start, min(start + room, end))
             last = start + len(chunk) >= end
             if ask and last:
-                self._ask(start, chunk)
+                self._ask(start, chunk, _ASKING | _ONE if one else _ASKING)
             else:
                 header = self.header(MessageType.KEEP_ALIVE, MessageFlag.NONE)
                 message = Message(header, order_start=start, order_bytes=chunk)
@@ -118,10 +121,10 @@ class IntraGroup:
             if last or not chunk:
                 return
 
-    def _ask(self, order_start: int, order_bytes: bytes) -> None:
+    def _ask(self, order_start: int, order_bytes: bytes, flags: MessageFlag) -> None:
         """That was a beat: the next one of its own can wait, but not for ever (D-48)."""
         self.beat += 1
-        header = self.header(MessageType.HEARTBEAT, _ASKING | self.replica.reticence.heartbeat_flags())
+        header = self.header(MessageType.HEARTBEAT, flags | self.replica.reticence.heartbeat_flags())
         body = encode_body(self._heartbeat_body(self.messaging.lane.group_watermark))
         message = Message(header, payload=body, order_start=order_start, order_bytes=order_bytes)
         self.outbox.multicast(self.standing.group_id, encode(message))
@@ -188,10 +191,16 @@ class IntraGroup:
         self.replica.view_change.learn_view_start(header.view_start)
         self.messaging.apply_group_watermark(min(header.order_watermark, self.replica.own_watermark()))
         self.note_order_end(body.order_end)
-        if header.flags & MessageFlag.ANSWER_AT_ONCE:
-            self.replica.answer_wanted = True
+        self._note_question(header.flags)
         wanted = header.flags & MessageFlag.SWITCH and self.standing.rank == 2
         self.replica.reticence.switch_at = body.order_end if wanted else -1
+
+    def _note_question(self, flags: MessageFlag) -> None:
+        if flags & _ONE and self.standing.rank != 2:
+            self.passed_over_ns = self.outbox.now_ns
+        elif flags & _ASKING:
+            self.replica.asking.answer_wanted = True
+            self.asked_ns = self.outbox.now_ns
 
     def _on_backup_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
         replica = self.replica
@@ -203,7 +212,8 @@ class IntraGroup:
             return
         replica.reticence.on_echo(body.echo)
         replica.timers.hear_majority(self.outbox.now_ns)
-        self.messaging.watermarks.report(body.sender, body.watermark, body.executed)
+        has_past = not header.flags & MessageFlag.WITHOUT_PAST
+        self.messaging.watermarks.report(body.sender, body.watermark, body.executed, has_past=has_past)
         replica.update_watermarks()
         if header.flags & MessageFlag.LEAVING:
             replica.commit.remove(body.sender)
@@ -234,8 +244,7 @@ class IntraGroup:
             self.replica.view_change.learn_view_start(header.view_start)
         if message.order_bytes and self._is_of_our_history(header):
             self.messaging.lane.orders.insert(message.order_start, message.order_bytes)
-        if header.flags & MessageFlag.ANSWER_AT_ONCE:
-            self.replica.answer_wanted = True
+        self._note_question(header.flags)
 
     def _is_of_our_history(self, header: Header) -> bool:
         """A recovering primary takes what its members know while it collects. A backup takes it from the

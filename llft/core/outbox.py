@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from llft.core.effects import Effect, Multicast, Transmit, WriteRecord
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId, ViewId
 from llft.journal.record import Record, Stamp
 
-_new_tuple = tuple.__new__
+_new_tuple: Final = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
 
 

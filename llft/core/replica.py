@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from llft.config import GroupConfig, Replication
 from llft.core import events
+from llft.core.asking import Asking
 from llft.core.determinizer.determinizer import Determinizer
 from llft.core.effects import (
     CaptureState,
@@ -58,7 +59,7 @@ from llft.wire.messages import (
 )
 from llft.wire.order import SEND, TIME, Entry, OrderContext, OrderEncoder, describe
 
-_OF_THE_APPLICATION = (events.OperationInvoked, events.ThreadEnded)
+_OF_THE_APPLICATION: Final = (events.OperationInvoked, events.ThreadEnded)
 
 
 class RandomSource(Protocol):
@@ -82,6 +83,7 @@ class Replica:
         self.messaging = Messaging(config, self.standing, self.outbox)
         self.detector = FaultDetector(config.timeouts)
         self.intra = IntraGroup(self)
+        self.asking = Asking(self)
         self.acknowledgment = Acknowledgment(self.messaging)
         self.retention = Retention(self.messaging, self.intra.send)
         self.joining = Joining(self.standing, self, self.outbox)
@@ -107,7 +109,6 @@ class Replica:
         self.followed_base = self._journalled = 0
         self._overtaken: dict[int, Entry] = {}
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
-        self.answer_wanted = False
         self.last_step_ns = 0
         self._pause_ns = 3 * config.timeouts.heartbeat_interval_ns  # less is a pause to nobody
         self.next_deadline = self.timers.next_deadline
@@ -209,14 +210,14 @@ class Replica:
                 if not held:
                     engine.poke(self.now_ns)
             if self.messaging.waiting_for_backups:
-                self._serve_waiting()
+                self.asking.serve()
         elif self.cursor is not None:
             if from_outside:
                 self.follow_log()
             if self.view_change.recovery is not None:
                 self.view_change.progress()
-        if self.answer_wanted and standing.role == BACKUP:
-            self.answer_wanted = False
+        if self.asking.answer_wanted and standing.role == BACKUP:
+            self.asking.answer_wanted = False
             self.intra.on_heartbeat_timer()
         if self.reticence.switch_at >= 0:
             self.reticence.switch_if_ready()
@@ -238,17 +239,6 @@ class Replica:
         return self.messaging.flow.engaged(
             order_end=lane.orders.end, group_watermark=lane.group_watermark, now_ns=self.now_ns
         )
-
-    def _serve_waiting(self) -> None:
-        """Something is held back until backups know more: tell them at once, and ask."""
-        orders = self.messaging.lane.orders
-        known = min(self.messaging.watermarks.of_member.values(), default=orders.end)
-        if known < orders.end and self.now_ns < self.timers.may_tell_ns():
-            return  # and the wish is kept until then
-        self.messaging.waiting_for_backups = False
-        if known < orders.end:
-            self.timers.told_ns = self.now_ns
-            self.intra.send_order(known, orders.end, ask=True)
 
     # -- the order log -------------------------------------------------------------------------
 
@@ -362,7 +352,7 @@ class Replica:
         standing.view = ViewId(1, 1, standing.birth_id)
         standing.membership = (Member(standing.birth_id, 1),)
         standing.next_precedence = 2
-        standing.has_state = True
+        standing.has_state = standing.has_past = True
         standing.view_start = 0
         standing.role = PRIMARY
         self.messaging.lane.encoder = OrderEncoder(OrderContext())
@@ -456,11 +446,11 @@ class Replica:
         self.commit.tell_removed(stranger)
 
     def membership_changed(self) -> None:
-        backups = self.standing.backups
-        self.messaging.watermarks.keep_only(backups)
-        if not backups:
+        self.messaging.watermarks.keep_only(self.standing.backups)
+        if not self.standing.backups:
             self.reticence.end_doubt()
         self.update_watermarks()
+        self.asking.membership_changed()
 
     def membership_committed(self, need_state: list[BirthId]) -> None:
         """Backup change, lines 39-42."""
@@ -500,7 +490,7 @@ class Replica:
         self.joiner_log.clear()
         for data in logged:
             self.inbox.on_datagram(data)
-        self.answer_wanted = True
+        self.asking.answer_wanted = True
 
     # -- connections ---------------------------------------------------------------------------------
 

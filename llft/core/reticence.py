@@ -12,7 +12,7 @@ leave is a switch for a primary; a backup asks with its heartbeats to be removed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from llft.core.standing import BACKUP, PRIMARY
 from llft.wire.messages import MessageFlag
@@ -20,7 +20,7 @@ from llft.wire.messages import MessageFlag
 if TYPE_CHECKING:
     from llft.core.replica import Replica
 
-_NO_BEAT = 1 << 62
+_NO_BEAT: Final = 1 << 62
 
 
 class Reticence:
@@ -74,8 +74,9 @@ class Reticence:
     def heartbeat_flags(self) -> MessageFlag:
         if self.standing.role == PRIMARY and self.switching_until_ns:
             return MessageFlag.SWITCH | MessageFlag.ANSWER_AT_ONCE
-        if self.standing.role == BACKUP and self.leaving_since_ns:
-            return MessageFlag.LEAVING
+        if self.standing.role == BACKUP:
+            leaving = MessageFlag.LEAVING if self.leaving_since_ns else MessageFlag.NONE
+            return leaving if self.standing.has_past else leaving | MessageFlag.WITHOUT_PAST
         return MessageFlag.NONE
 
     def request_switch(self) -> None:
@@ -109,7 +110,7 @@ class Reticence:
 
     def switch_if_ready(self) -> None:
         """At the backup of rank 2: everything the primary recorded is here."""
-        if self.switch_at < 0 or self.standing.role != BACKUP or not self.standing.has_state:
+        if self.switch_at < 0 or self.standing.role != BACKUP or not self.standing.has_past:
             return
         if self.replica.own_watermark() >= self.switch_at:
             self.switch_at = -1

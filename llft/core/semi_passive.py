@@ -61,6 +61,11 @@ class SemiPassive:
         self.replica.outbox.effects.append(StoreState(application))
 
     def on_stored(self, *, held: bool) -> None:
+        """A joiner, a semi-active one as well, can take over from here on (D-70), and its primary hears of it
+        at once."""
+        standing = self.replica.standing
+        if held and not standing.has_past:
+            standing.has_past = self.replica.asking.answer_wanted = True
         self.storing = False
         if not held:
             self.pending_update = None

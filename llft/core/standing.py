@@ -5,16 +5,18 @@ One object, owned by the replica, changed by the Membership Protocol, read by ev
 
 from __future__ import annotations
 
+from typing import Final
+
 from llft.config import GroupConfig
 from llft.identifiers import NO_VIEW, BirthId, Member, ViewId
 from llft.wire.messages import UNSETTLED
 
-JOINING = "joining"
-BACKUP = "backup"
-PROPOSING = "proposing"
-RECOVERING = "recovering"
-PRIMARY = "primary"
-LEFT = "left"
+JOINING: Final = "joining"
+BACKUP: Final = "backup"
+PROPOSING: Final = "proposing"
+RECOVERING: Final = "recovering"
+PRIMARY: Final = "primary"
+LEFT: Final = "left"
 
 
 class Standing:
@@ -25,6 +27,7 @@ class Standing:
         "group_id",
         "_membership",
         "_ranks",
+        "has_past",
         "has_state",
         "next_precedence",
         "role",
@@ -44,6 +47,9 @@ class Standing:
         self.change_num = 0
         self.next_precedence = 1
         self.has_state = False
+        self.has_past = False
+        """The shell holds all that the program needs to be what the state says: nobody else is needed for it
+        (D-70). Without that a member follows, and neither takes over nor counts as one who could."""
 
     @property
     def am_primary(self) -> bool:

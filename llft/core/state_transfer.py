@@ -13,7 +13,7 @@ A semi-passive primary sends such checkpoints as updates to all backups.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from llft.core.determinizer import snapshot
@@ -30,15 +30,15 @@ from llft.wire.order import OrderContext
 if TYPE_CHECKING:
     from llft.core.replica import Replica
 
-_LENGTH = Struct("<I")
+_LENGTH: Final = Struct("<I")
 """A state is the length of the protocols' part, that part, and the application's bytes."""
 
-_PARTS = (
+_PARTS: Final = (
     "offset", "count", "context", "lamport", "lineage", "performed_view", "next_fd", "next_conn_seq_num",
     "finished", "connections", "determinizer",
 )  # fmt: skip
 
-_FIELDS = (
+_FIELDS: Final = (
     "fd", "generated", "out_base", "out_view_num", "out_bases", "sent_digest", "collected_digest",
     "acked", "remote_watermark", "delivered_position", "delivered_timestamp", "delivered_bytes",
     "delivered_digest", "read_offset", "established", "half_closed_here", "closed_here",
@@ -102,7 +102,7 @@ class StateTransfer:
                 self.updated_count = count
                 self.without_update = list(replica.standing.backups)
             else:
-                replica.messaging.watermarks.admit(recipient, offset)
+                replica.messaging.watermarks.admit(recipient, offset, has_past=False)
             self._transmit(recipient)
         self.recipients = []
 

@@ -27,7 +27,6 @@ class Timers:
         self.messaging = replica.messaging
         self.timeouts = replica.config.timeouts
         self.periodic = PeriodicProcessing(replica)
-        self.told_ns = 0
 
     # -- starting --------------------------------------------------------------------------------
 
@@ -70,7 +69,7 @@ class Timers:
                 deadline,
                 replica.transfer.update_ns,
                 replica.reticence.switching_until_ns or NEVER,
-                self.may_tell_ns() if self.messaging.waiting_for_backups else NEVER,
+                replica.asking.next_deadline(),
             )
             if replica.sockets.connecting:
                 deadline = min(deadline, replica.sockets.connect_deadline())
@@ -115,6 +114,8 @@ class Timers:
         if now_ns >= replica.transfer.update_ns or replica.transfer.has_much_to_tell():
             self._update_state(now_ns)
         self._remove_laggards(now_ns)
+        if now_ns >= replica.asking.next_deadline():
+            replica.asking.on_deadline()
 
     def _update_state(self, now_ns: int) -> None:
         """Semi-passive: backups get the state by time, if anything happened, and by count."""
@@ -211,10 +212,6 @@ class Timers:
         )
 
     # -- telling others ------------------------------------------------------------------------------
-
-    def may_tell_ns(self) -> int:
-        """From when on backups may be told of pending order information again: not too often."""
-        return self.told_ns + self.timeouts.heartbeat_interval_ns // 10
 
     def announce_commit(self) -> None:
         """D-10: gateways wait for the output commit; tell them when it has advanced. It is the same for all

@@ -7,7 +7,7 @@ the virtual synchrony point. Lines 26-41 of the figure "change of the primary"; 
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from llft.config import Replication
 from llft.core import view_answers as answers
@@ -30,7 +30,7 @@ from llft.wire.order import PRIMARY_VIEW, Entry, OrderEncoder
 if TYPE_CHECKING:
     from llft.core.replica import Replica
 
-OTHER_BRANCH = "lost: another branch of the group had sent something else"
+OTHER_BRANCH: Final = "lost: another branch of the group had sent something else"
 
 
 class ViewChange:

@@ -6,7 +6,7 @@ the same counters, so the same calls give the same descriptors.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from zlib import crc32
 
 from llft.core.determinizer.operations import BAD_DESCRIPTOR, REFUSED, RESET, Failure
@@ -31,8 +31,8 @@ _FLAGS: dict[MessageKind, int] = {
     "half_close": HALF_CLOSE,
     "close": HALF_CLOSE,
 }
-_PIPE = Failure("EPIPE")
-_REFUSED_REASON = "refused"
+_PIPE: Final = Failure("EPIPE")
+_REFUSED_REASON: Final = "refused"
 
 
 class VirtualSockets:

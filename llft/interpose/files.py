@@ -19,6 +19,8 @@ from llft.errors import InvariantError
 
 _TEMPORARY_FD = 890
 """Above the program's own files, below the placeholders of virtual descriptors."""
+TEMPORARY = f"/proc/self/fd/{_TEMPORARY_FD}"
+"""The program's TMPDIR."""
 
 _native_listdir = posix.listdir
 _native_scandir = posix.scandir
@@ -66,7 +68,7 @@ def own_temporary_directory(path: str) -> None:
     posix.close(opened)
     if number != _TEMPORARY_FD:
         raise InvariantError("descriptor_taken", number=_TEMPORARY_FD, got=number)
-    os.environ["TMPDIR"] = f"/proc/self/fd/{number}"
+    os.environ["TMPDIR"] = TEMPORARY
 
 
 def replacements() -> dict[str, dict[str, object]]:

@@ -214,12 +214,12 @@ def _prepare_python_modules() -> None:
     if not isinstance(threading.current_thread()._tstate_lock, (Lock, OrderedLock)):
         raise MisuseError("interposed_too_late", "threading has genuine locks")
     queue: Any = importlib.import_module("queue")
+    uuid: Any = importlib.import_module("uuid")
     if passage.ordered:
-        side_by_side.prepare(threading, queue)
+        side_by_side.prepare(threading, queue, uuid)
     queue.SimpleQueue = queue._PySimpleQueue
     c_queue: Any = importlib.import_module("_queue")
     c_queue.SimpleQueue = queue._PySimpleQueue
-    uuid: Any = importlib.import_module("uuid")
     uuid._GETTERS = [randomness.node]
     uuid._UuidCreate = None
 

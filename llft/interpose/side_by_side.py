@@ -1,8 +1,9 @@
 """In ordered mode: what the standard library leaves to the interpreter's lock, under locks that are ordered.
 
 Programs may rely on these without locks of their own, because they are documented as safe for threads: names
-of threads come of one counter, `Event.is_set` looks at a flag, a SimpleQueue appends to a deque, and a random
-generator is one whole step at a time. Under the token none of it needs anything.
+of threads come of one counter, `Event.is_set` looks at a flag, a SimpleQueue appends to a deque, a random
+generator is one whole step at a time, and no two calls of uuid1 have the same time. Under the token none of
+it needs anything.
 
 A condition variable makes a lock for every wait, and leaves it held: the core would have more and more
 mutexes that nobody knows any more. Here the waiter releases it.
@@ -11,6 +12,8 @@ mutexes that nobody knows any more. Here the waiter releases it.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from llft.interpose import randomness
@@ -127,8 +130,22 @@ def seed_temporary_names(tempfile: Any) -> None:
     tempfile.gettempdir()
 
 
-def prepare(threading: Any, queue: Any) -> None:
-    """The two modules, just imported."""
+def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    order = OrderedLock()
+
+    @wraps(function)
+    def ordered(*arguments: Any, **named: Any) -> Any:
+        with order:
+            return function(*arguments, **named)
+
+    return ordered
+
+
+def prepare(threading: Any, queue: Any, uuid: Any) -> None:
+    """The modules, just imported. The system's library makes uuid1 one step; in Python it compares with the
+    last one's time."""
+    uuid.uuid1 = one_at_a_time(uuid.uuid1)
+    uuid.getnode = one_at_a_time(uuid.getnode)
     threading._counter = next_thread_number
     threading.Event.is_set = threading.Event.isSet = _is_set
     threading.Condition.wait = _wait

@@ -3,7 +3,9 @@
 A program restored from an image would not find what it had written: the image does not carry files
 (docs/CHECKPOINTS.md). The interpreter tells of every file that is opened and of every change of a directory
 (PEP 578); what it compiles of imported modules does not count. Extensions that write files past the
-interpreter are found by their open descriptors, at the capture.
+interpreter are found by their open descriptors, at the capture. Of its own temporary directory the capture
+sees itself whether anything is in it: what was there for a moment does not count (`tempfile` tries the
+directory so).
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ import sys
 from typing import Any
 
 from llft.interpose import passage
+from llft.interpose.files import TEMPORARY
 
 _WRITING = posix.O_WRONLY | posix.O_RDWR | posix.O_CREAT | posix.O_TRUNC | posix.O_APPEND
 _CHANGES = frozenset(
     ("os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate")
 )
+_OF_TWO_PATHS = frozenset(("os.link", "os.rename", "os.symlink"))
 _NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
 
 ours = ""
@@ -34,9 +38,19 @@ def _noticed(event: str, arguments: tuple[Any, ...]) -> None:
     global first
     if first or event not in _ACCOUNTS or not passage.current():
         return
-    what = "" if ours and _text(arguments[0]).startswith(ours) else _ACCOUNTS[event](arguments)
+    paths = arguments[: 2 if event in _OF_TWO_PATHS else 1]
+    if all(_is_elsewhere(_text(path)) for path in paths):
+        return
+    what = _ACCOUNTS[event](arguments)
     if what:
         first = what
+
+
+def _is_elsewhere(name: str) -> bool:
+    """The runtime's, or in the temporary directory."""
+    if ours and name.startswith(ours):
+        return True
+    return name == TEMPORARY or (name.startswith(f"{TEMPORARY}/") and "/../" not in f"{name}/")
 
 
 def _opened(arguments: tuple[Any, ...]) -> str:

@@ -22,7 +22,7 @@ import typing
 import zlib
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from llft.errors import PeerError
 from llft.journal.frame import (
@@ -39,7 +39,7 @@ from llft.journal.record import RECORD_TYPES, SCHEMA_VERSION, Record
 
 Build = Callable[[Any], Any]
 
-_CHUNK_BYTES = 1 << 16
+_CHUNK_BYTES: Final = 1 << 16
 
 
 def read_journal(path: str | os.PathLike[str]) -> Iterator[Record]:

@@ -26,18 +26,18 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 from llft import originals
 from llft.errors import MisuseError
 from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES, encode_record, file_header, segment_path
 from llft.journal.record import Gap, Record, Stamp
 
-BUFFER_LIMIT = 256 * 1024
-SEGMENT_LIMIT = 64 * 1024 * 1024
-SEGMENTS_MIN = 4
+BUFFER_LIMIT: Final = 256 * 1024
+SEGMENT_LIMIT: Final = 64 * 1024 * 1024
+SEGMENTS_MIN: Final = 4
 """That a bounded journal has room for: all but one of them are always there."""
-MIN_BUFFER_LIMIT = 1024
+MIN_BUFFER_LIMIT: Final = 1024
 """Room for a Gap and an ordinary record."""
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from llft.core.determinizer import operations
@@ -38,7 +38,7 @@ OPERATION_KINDS: dict[type, int] = {
     kind: number
     for number, kind in enumerate(sorted(operations.Operation.__args__, key=lambda t: t.__name__))
 }
-_KIND_NAMES = {number: kind.__name__ for kind, number in OPERATION_KINDS.items()}
+_KIND_NAMES: Final = {number: kind.__name__ for kind, number in OPERATION_KINDS.items()}
 
 
 class Event(NamedTuple):
@@ -52,10 +52,10 @@ class Event(NamedTuple):
     key: str = ""
 
 
-UNKNOWN_KIND = 254
+UNKNOWN_KIND: Final = 254
 """Of a completion that came while the program was still in its past."""
 
-COMPLETED = NONE
+COMPLETED: Final = NONE
 
 
 class BirthLog:

@@ -9,7 +9,7 @@ what was added since the one before. What is not a checkpoint is a PeerError: it
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zlib import compress, crc32, decompressobj
 from zlib import error as zlib_error
 
@@ -17,8 +17,8 @@ from llft.errors import PeerError
 from llft.identifiers import BirthId, ThreadId
 from llft.past.birth_log import BirthLog
 
-CARRIED_LOG_BYTES = 256 * 1024
-_QUICK = 1
+CARRIED_LOG_BYTES: Final = 256 * 1024
+_QUICK: Final = 1
 
 Fingerprint = dict[str, dict[str, str]]
 """What must be the same at all replicas, by area and name: interpreter, packages, files, options."""

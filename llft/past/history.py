@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from zlib import crc32
 
 from llft.errors import PeerError
@@ -25,9 +25,9 @@ from llft.identifiers import ViewId
 from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Base, Fingerprint
 
-VERSION = 1
-_FRAME = Struct("<III")
-_PIECE_BYTES = 1 << 20
+VERSION: Final = 1
+_FRAME: Final = Struct("<III")
+_PIECE_BYTES: Final = 1 << 20
 
 
 class Heading(NamedTuple):

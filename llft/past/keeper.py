@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from llft.instant import MS, SECOND
 from llft.past.birth_log import BirthLog
@@ -23,13 +23,13 @@ from llft.past.pace import USUAL, Pace
 from llft.past.source import Captured, NotCapturedError, Source
 from llft.past.witness import Witness
 
-FAILURES_MAX = 5
-RESTS = 4
+FAILURES_MAX: Final = 5
+RESTS: Final = 4
 """A keeper rests at least so many times as long as its last verification took: a large state, which takes
 long to write and to verify, is captured more rarely than the log alone would have it."""
-LENT_GROWTH = 4
+LENT_GROWTH: Final = 4
 """While somebody joins, the log may grow by so many times as much before the next checkpoint."""
-IMPATIENT_NS = 60 * SECOND
+IMPATIENT_NS: Final = 60 * SECOND
 """After so long without a point at which a due checkpoint can be taken, people are told why."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from llft.instant import SECOND
 
@@ -21,4 +21,4 @@ class Pace(NamedTuple):
     it, last. It becomes the program by then, or asks for another piece."""
 
 
-USUAL = Pace()
+USUAL: Final = Pace()

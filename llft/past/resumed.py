@@ -50,7 +50,7 @@ class Resumed:
         """What a new core is told, at the end of the program's past. `held`: mutexes of the core's."""
         application = self._application
         threads = application.threads.values()
-        standing = sorted(thread.number for thread in threads if thread.operation is not None)
+        standing = {thread.number: thread.operation for thread in threads if thread.operation is not None}
         if not standing:
             return events.Started(alone=True)  # it has not come to its first call
         past = resumption(

@@ -57,6 +57,12 @@ class ProcessState:
     """Nothing was read of this life yet."""
     segment: int = -1
     """The last one that was read of."""
+    segment_ns: int = 0
+    """When its first record was written."""
+    segment_records: int = 0
+    """That were read of it."""
+    earlier: dict[str, int] = field(default_factory=dict)
+    """The same of those before it, until the journal tells that one was removed."""
     life: int = 0
     milestones: int = 0
     performed: int | None = 0
@@ -79,6 +85,22 @@ class ProcessState:
         self.clocks, self.delivered, self.sent = {}, {}, {}
         self.forgotten = True
 
+    def begin_segment(self, number: int) -> None:
+        """Or go on with it."""
+        if number != self.segment:
+            if self.segment_records:
+                self.earlier[str(self.segment_ns)] = self.segment_records
+            self.segment, self.segment_records = number, 0
+
+    def _was_read(self, gap: Gap) -> bool:
+        """Whether it tells, at the beginning of a segment, of one that was removed when all of it had been
+        read (D-22): then nothing is missing."""
+        began = str(gap.stamp.time_ns)
+        if self.segment_records or self.earlier.get(began) != gap.lost_count:
+            return False
+        del self.earlier[began]
+        return True
+
     def derive(self, record: Record) -> Derived:
         """The derived columns of the next record (`schema.DERIVED`), and takes note of it."""
         stamp = record.stamp
@@ -93,12 +115,16 @@ class ProcessState:
         previous = self._previous(record)
         if type(record) in MILESTONES:
             self.milestones += 1
-        rare = type(record) in RARE or (self.fresh and type(record) is not Called)
+        harmless = type(record) is Gap and self._was_read(record)
+        rare = (type(record) in RARE and not harmless) or (self.fresh and type(record) is not Called)
         self.fresh = False
+        if type(record) is not Gap:
+            self.segment_ns = self.segment_ns if self.segment_records else stamp.time_ns
+            self.segment_records += 1
         if type(record) is Operated:
             rare = rare or performed is None or record.order_seq_num != performed + 1
             self.performed = record.order_seq_num
-        elif type(record) is Gap:
+        elif type(record) is Gap and not harmless:
             self.forget()
         elif type(record) is StateApplied:
             self.forgotten = True  # the state has the connections' past in it

@@ -143,7 +143,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, Row]]:
             state.forget()
             missing = Bad(0, 0, f"{MISSING} {state.segment + 1}")
             yield QUARANTINED, _inner(path, base, version, state, missing)
-        state.segment = segment.number
+        state.begin_segment(segment.number)
         for piece in read_segment(segment):
             if isinstance(piece, Tail):
                 end = piece.offset

@@ -40,8 +40,8 @@ from pyspark.sql.types import (
 
 from llft.journal.record import RECORD_TYPES, Stamp
 
-PIPELINE_VERSION = 1
-"""Of the columns that are not the journal's own: changes when what is derived does."""
+PIPELINE_VERSION = 2
+"""Of the columns that are not the journal's own, and of marks: changes when what is derived does."""
 
 PROVENANCE = StructType(
     [

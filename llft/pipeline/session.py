@@ -36,6 +36,9 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Rows are worked on in Python: Java plans and passes on sums, for seconds. Its second compiler and collector
+threads take more than they give in that time."""
 OF_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
@@ -45,11 +48,15 @@ def spark_session(
     master: str | None = None,
     memory: str = MEMORY,
     settings: Mapping[str, str] | None = None,
+    lasting: bool = False,
 ) -> Iterator[SparkSession]:
-    """The session; stopped at the end. `settings` overrule our own. The log stays only if something broke."""
+    """The session; stopped at the end. `settings` overrule our own. The log stays only if something broke.
+    A `lasting` one works for hours."""
     _prepare()
     with tempfile.NamedTemporaryFile(prefix="llft-spark-", suffix=".log", delete=False) as log:
-        spark = _start(master or LOCAL, memory, settings or {}, log)
+        master = master or LOCAL
+        brief = {} if lasting or not _is_local(master) else BRIEF
+        spark = _start(master, memory, {**brief, **(settings or {})}, log)
     try:
         with _package_sent(spark):
             yield spark

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from llft.errors import MisuseError
-from llft.pipeline.audit.agreement import fingerprints, merged
+from llft.pipeline.audit.prints import PRINT_SCHEMA, fingerprints
 from llft.pipeline.ingest import decode_plans, journal_files, split
-from llft.pipeline.layout import write_sealed
+from llft.pipeline.layout import parquet_files, write_sealed
+from llft.pipeline.scan import Rows
 from llft.pipeline.schema import PIPELINE_VERSION, RECORD_SCHEMA
 from llft.pipeline.segments import PLACE_BITS, TORN, Plan, Segment, plan
 
@@ -93,13 +94,18 @@ class Store:
     def tail(self, spark: SparkSession) -> DataFrame:
         return self._read(spark, list(filter(None, [self.manifest.tail])))
 
+    def files(self) -> list[str]:
+        """That have all records."""
+        places = [*self.manifest.sealed, *filter(None, [self.manifest.tail])]
+        return [file for place in places for file in parquet_files(self._path(place))]
+
     def prints(self, spark: SparkSession) -> DataFrame:
         """The fingerprints of all records: of sealed ones they are there already."""
-        fresh = fingerprints(self.tail(spark))
+        fresh = fingerprints(Rows(self.tail(spark)))
         if not self.manifest.sealed:
             return fresh
         places = [self._path(one.replace("sealed", "marks", 1)) for one in self.manifest.sealed]
-        return merged(spark.read.parquet(*places).select(*fresh.columns).unionByName(fresh))
+        return spark.read.parquet(*places).select(*PRINT_SCHEMA.names).unionByName(fresh)
 
     def quarantined(self, spark: SparkSession) -> DataFrame:
         places = [*self.manifest.quarantined, *filter(None, [self.manifest.torn])]
@@ -149,7 +155,7 @@ class Store:
                     yield one
             elif known is None:
                 yield one
-            elif fresh := _unread(one, known[0]):
+            elif fresh := unread(one, known[0]):
                 yield replace(one, segments=fresh, state=known[1])
 
     def _load(self) -> Manifest:
@@ -185,7 +191,7 @@ class Store:
         return str((self.root / place).resolve())
 
 
-def _unread(one: Plan, place: int) -> tuple[Segment, ...]:
+def unread(one: Plan, place: int) -> tuple[Segment, ...]:
     """The segments, or parts of them, behind this place."""
     number, offset = place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1)
     fresh = []

@@ -20,6 +20,7 @@ from _thread import LockType
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from typing import Final
 
 from llft import originals
 from llft.core.determinizer.operations import Operation, ReadClock, Result
@@ -41,8 +42,7 @@ from llft.past.witness import Witness, detail
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.state.restart import Restart
 
-ENDED = 255
-"""The kind of the last "call" of a thread: it returned from its function."""
+ENDED: Final = 255  # the kind of the last "call" of a thread: it returned from its function
 
 
 class Application:

@@ -8,7 +8,7 @@ information that replies wait for (D-10). All of it under the driver's lock.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from llft import originals
 from llft.instant import MS
@@ -17,9 +17,9 @@ from llft.wire.messages import MessageType
 if TYPE_CHECKING:
     from llft.runtime.driver import Driver
 
-WAITING_AT_MOST = 64  # the next ones wait in the socket, which is bounded
-HEAR_INTERVAL_NS = MS // 2
-_HEARTBEAT = bytes((MessageType.HEARTBEAT,))
+WAITING_AT_MOST: Final = 64  # the next ones wait in the socket, which is bounded
+HEAR_INTERVAL_NS: Final = MS // 2
+_HEARTBEAT: Final = bytes((MessageType.HEARTBEAT,))
 
 
 class Arrivals:

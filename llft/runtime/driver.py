@@ -22,7 +22,7 @@ import traceback
 from _thread import LockType
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from llft import originals
 from llft.config import ThreadMode
@@ -41,9 +41,12 @@ from llft.runtime.poller import Poller
 from llft.runtime.state import exchange
 from llft.runtime.surroundings import Network, World
 
-POLL_AT_MOST_NS = 1000 * MS
-DEADLINE_PASSED = events.DeadlinePassed()
-FRAMES_NEEDED = 200  # by a step of the core and what follows from it; several times as many as were ever seen
+POLL_AT_MOST_NS: Final = 1000 * MS
+UNFLUSHED_AT_MOST_NS: Final = 1 * MS
+DEADLINE_PASSED: Final = events.DeadlinePassed()
+FRAMES_NEEDED: Final = (
+    200  # by a step of the core and what follows from it; several times as many as were ever seen
+)
 
 
 class Driver:
@@ -66,7 +69,7 @@ class Driver:
         self._main = self.application.add_thread(1, None)
         self.pump_held = False
         """No thread of the program is to be the pump: an image is to be taken."""
-        self._written = False
+        self._written, self._flushed_ns = False, 0
         self.arrivals = Arrivals(self)
         self.polled_until_ns = 0
         """Until when the pacemaker waits, if it serves the network: it knows of no earlier deadline."""
@@ -126,6 +129,8 @@ class Driver:
                     self.poller.wake()
             elif self.core.live:
                 self.arrivals.hear_backups()
+                if self._written and originals.monotonic_ns() - self._flushed_ns > UNFLUSHED_AT_MOST_NS:
+                    self.flush()  # the program may compute for long, and hold the interpreter's lock
             thread.ident, thread.waits = home, not thread.given
 
     def _make_call_for(self, thread: ApplicationThread, operation: Operation, done: LockType) -> None:
@@ -217,6 +222,7 @@ class Driver:
         self.application.pump = thread
         try:
             while self.application.out_count == 0 and not self.pump_held:
+                self.flush()
                 wait_ns = self.until_deadline()
                 self.lock.release()
                 try:
@@ -268,11 +274,15 @@ class Driver:
             while self.resumed.calls:
                 for effect in self.core.step(self.resumed.calls.popleft(), originals.monotonic_ns()):
                     self._performers[type(effect)](effect)
-            if self._written:
-                self._written = False
-                self.world.flush()
         except Exception:  # noqa: BLE001 (invariant 4)
             self._die(f"on {type(event).__name__}")
+
+    def flush(self) -> None:
+        """Whoever is about to wait hands on what was journalled: once for all that was done since the last
+        wait. Lock held."""
+        if self._written:
+            self._written, self._flushed_ns = False, originals.monotonic_ns()
+            self.world.flush()
 
     def _die(self, reason: str) -> NoReturn:
         """While an exception is handled."""

@@ -14,6 +14,7 @@ at once have two connections, which does no harm: each death is told once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from llft.errors import PeerError
 from llft.identifiers import BirthId, GroupId
@@ -27,10 +28,10 @@ from llft.runtime.transport import Peer, Transport, open_keys
 
 __all__ = ["Liveness", "LogSource", "fetch_log", "fetch_state"]
 
-HOUSEKEEPING_NS = 20 * MS
-RETRY_NS = SECOND
-UNHEARD_NS = 60 * SECOND
-MOST_REMEMBERED_DEAD = 1024
+HOUSEKEEPING_NS: Final = 20 * MS
+RETRY_NS: Final = SECOND
+UNHEARD_NS: Final = 60 * SECOND
+MOST_REMEMBERED_DEAD: Final = 1024
 
 
 class Liveness:

@@ -8,9 +8,10 @@ that computes in Python hands that lock over every `SWITCH_INTERVAL_S`. While a 
 longer, the native pulse (`runtime.native`) beats instead, for a bounded time; after that, or without a
 pulse, this process is silent, and the group replaces it (it finds itself superseded, and rejoins).
 
-A backup that is busy is *lazy*: once something has arrived it lets more arrive for LAZY_S before it looks,
-so that a stream of datagrams wakes it two thousand times a second at most. One that had nothing to do for
-BUSY_NS answers at once, and so do all for ALERT_NS after a change of the primary.
+A backup that is busy is *lazy*: once something has arrived it lets more arrive for LAZY_NS before it looks,
+so that a stream of datagrams wakes it two thousand times a second at most. One that nobody asks for its
+watermark (`core.asking`: it is not the next primary) rests for LAZIER_NS. One that had nothing to do for
+BUSY_NS answers at once, and so do all for ALERT_NS after a change of the primary. A death wakes who rests.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from llft import originals
 from llft.core.standing import BACKUP
@@ -28,14 +30,16 @@ from llft.runtime import own_log
 from llft.runtime.driver import Driver
 from llft.runtime.stacks import stacks
 
-LAZY_S = 0.0005
-BUSY_NS = 1 * MS
-ALERT_NS = 50 * MS
-SWITCH_INTERVAL_S = 0.0002
+LAZY_NS: Final = MS // 2
+LAZIER_NS: Final = 3 * MS
+BUSY_NS: Final = 1 * MS
+UNASKED_NS: Final = 50 * MS
+ALERT_NS: Final = 50 * MS
+SWITCH_INTERVAL_S: Final = 0.0002
 DOZE_AT_LEAST_NS = LATE_NS = 5 * MS
 """While an application thread serves the network, the pacemaker only makes sure that it does."""
-HOUSEKEEPING_NS = 20 * MS
-TOKEN_HELD_TOO_LONG_NS = 2_000 * MS
+HOUSEKEEPING_NS: Final = 20 * MS
+TOKEN_HELD_TOO_LONG_NS: Final = 2_000 * MS
 
 
 class Pacemaker:
@@ -70,6 +74,7 @@ class Pacemaker:
     def _beat(self) -> None:
         driver = self.driver
         with driver.lock:
+            driver.flush()
             serve = driver.nobody_serves()
             wait_ns = driver.until_deadline()
             if serve:
@@ -77,8 +82,9 @@ class Pacemaker:
             driver.polled_until_ns = originals.monotonic_ns() + wait_ns if serve else 0
         if serve:
             arrived = driver.poller.poll(wait_ns)
-            if arrived and self._may_be_lazy(originals.monotonic_ns()):
-                originals.sleep(LAZY_S)
+            now_ns = originals.monotonic_ns()
+            if arrived and not driver.poller.woken and (rest_ns := self._rest_ns(now_ns)):
+                driver.poller.rest(min(rest_ns, max(0, driver.polled_until_ns - now_ns)))
         else:
             self._doze.acquire(True, max(wait_ns, DOZE_AT_LEAST_NS) / 1e9)
         now_ns = originals.monotonic_ns()
@@ -92,14 +98,19 @@ class Pacemaker:
                 self.housekeeping()
                 self._watch_token(now_ns)
 
-    def _may_be_lazy(self, now_ns: int) -> bool:
-        """Not while the primary is known to be dead, nor soon after: clients wait."""
+    def _rest_ns(self, now_ns: int) -> int:
+        """How long more may arrive before it is looked at; 0 while the primary is known to be dead, and soon
+        after: clients wait."""
         core = self.driver.core
         if core.view is not self._view or core.detector.is_dead(core.view.birth_id):
             self._view = core.view
             self._alert_until_ns = now_ns + ALERT_NS
-        busy = now_ns - self._served_ns < BUSY_NS
-        return busy and core.role == BACKUP and now_ns > self._alert_until_ns
+        if core.role != BACKUP or now_ns <= self._alert_until_ns:
+            return 0
+        intra = core.intra
+        unasked = intra.passed_over_ns > intra.asked_ns and now_ns - intra.asked_ns > UNASKED_NS
+        lazy_ns = min(LAZIER_NS, intra.timeouts.heartbeat_interval_ns // 4) if unasked else LAZY_NS
+        return lazy_ns if now_ns - self._served_ns < max(BUSY_NS, lazy_ns) else 0
 
     def _watch_token(self, now_ns: int) -> None:
         """Busy loops must not hang the token in silence: say who holds it, and where."""

@@ -7,45 +7,54 @@ import posix
 import select
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Final
 
 from llft import originals
 
-WAKE_BYTES = 8
-FIRST_FD = 600
+WAKE_BYTES: Final = 8
+FIRST_FD: Final = 600
 """Our own descriptors stay out of the way of the program's, whose numbers are alike at all replicas."""
 
 
 class Poller:
     def __init__(self) -> None:
         self._epoll = _raised_epoll()
+        self._urgent = _raised_epoll()
         low = originals.eventfd(0, posix.EFD_NONBLOCK | posix.EFD_CLOEXEC)
         self._wake_fd = raise_fd(low)
         self._watched: dict[int, None] = {}
+        self._pressing: dict[int, None] = {}
         self._ready: set[int] = set()
+        self.woken = False
+        """Whether somebody called `wake` for what `poll` returned last."""
         self._epoll.register(self._wake_fd, select.EPOLLIN)
+        self._urgent.register(self._wake_fd, select.EPOLLIN)
 
     def abandon(self) -> None:
         """In a process restored from an image: no number is open."""
         self._epoll.close()
+        self._urgent.close()
 
-    def watch(self, filenos: Iterable[int]) -> None:
-        """These, and no others."""
-        wanted = dict.fromkeys(filenos)
-        if wanted == self._watched:
-            return
-        for fd in [fd for fd in self._watched if fd not in wanted]:
-            with suppress(OSError):  # it was closed, and is out of the set by that
-                self._epoll.unregister(fd)
-        for fd in wanted:
-            if fd not in self._watched:
-                self._epoll.register(fd, select.EPOLLIN)
-        self._watched = wanted
+    def watch(self, filenos: Iterable[int], urgent: Iterable[int] = ()) -> None:
+        """These, and no others. The urgent ones are heard by who rests, too."""
+        pressing = dict.fromkeys(urgent)
+        wanted = dict.fromkeys(filenos) | pressing
+        _change(self._epoll, self._watched, wanted)
+        _change(self._urgent, self._pressing, pressing)
+        self._watched, self._pressing = wanted, pressing
+
+    def rest(self, wait_ns: int) -> None:
+        """Let more arrive before it is served, unless something urgent comes."""
+        if self._urgent.poll(wait_ns / 1e9):
+            self.poll(0)
 
     def poll(self, wait_ns: int) -> bool:
         """True: something is there to be served, or somebody called `wake`."""
         ready = self._epoll.poll(wait_ns / 1e9)
+        self.woken = False
         for fd, _ in ready:
             if fd == self._wake_fd:
+                self.woken = True
                 self._drain_wakes()
             else:
                 self._ready.add(fd)
@@ -63,6 +72,17 @@ class Poller:
     def _drain_wakes(self) -> None:
         with suppress(BlockingIOError):  # another thread did
             originals.eventfd_read(self._wake_fd)
+
+
+def _change(epoll: select.epoll, watched: dict[int, None], wanted: dict[int, None]) -> None:
+    if wanted == watched:
+        return
+    for fd in [fd for fd in watched if fd not in wanted]:
+        with suppress(OSError):  # it was closed, and is out of the set by that
+            epoll.unregister(fd)
+    for fd in wanted:
+        if fd not in watched:
+            epoll.register(fd, select.EPOLLIN)
 
 
 def _raised_epoll() -> select.epoll:

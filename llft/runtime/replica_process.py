@@ -18,6 +18,7 @@ from llft.config import GroupConfig
 from llft.core import events
 from llft.core.replica import Replica
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
+from llft.journal.frame import FREQUENT
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
 from llft.past.checkpoint import Checkpoint, Fingerprint
@@ -27,7 +28,7 @@ from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.liveness import Liveness
 from llft.runtime.native.lifeline import Lifeline
-from llft.runtime.native.pulse import open_pulse
+from llft.runtime.native.pulse import NOTED, TYPE_PLACE, open_pulse
 from llft.runtime.native.spool import open_spool
 from llft.runtime.outside_port import OutsidePort
 from llft.runtime.own_directory import seed_digest
@@ -164,16 +165,18 @@ class ReplicaProcess(OutsidePort):
     # -- Network -----------------------------------------------------------------------------------
 
     def multicast(self, group_id: int, data: bytes) -> None:
-        if self.durable is not None:
-            self.durable.flush()
+        self._before_sending(group_id, data)
         self.transport.multicast(group_id, data)
-        self.pulse.note(group_id, data)
 
     def transmit(self, birth_id: BirthId, data: bytes) -> None:
+        self._before_sending(birth_id, data)
+        self.transport.transmit(birth_id, data)
+
+    def _before_sending(self, to: int | BirthId, data: bytes) -> None:
         if self.durable is not None:
             self.durable.flush()
-        self.transport.transmit(birth_id, data)
-        self.pulse.note(birth_id, data)
+        if data[TYPE_PLACE] in NOTED:
+            self.pulse.note(to, data)
 
     def work(self, now_ns: int) -> list[BirthId]:
         ready = self.poller.take_ready()
@@ -189,7 +192,7 @@ class ReplicaProcess(OutsidePort):
         self._watch_descriptors()
 
     def _watch_descriptors(self) -> None:
-        self.poller.watch((*self.transport.filenos(), *self.liveness.filenos(), *self.control.filenos()))
+        self.poller.watch(self.transport.filenos(), (*self.liveness.filenos(), *self.control.filenos()))
 
     def _provide(self, start: int, end: int) -> bytes | None:
         """A piece of the birth log, for a joiner."""
@@ -202,11 +205,11 @@ class ReplicaProcess(OutsidePort):
     # -- World -------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> None:
-        self.pulse.record(record)
+        if type(record) not in FREQUENT:
+            self.pulse.record(record)
+            if text := self.timeline.take(record):
+                self.say(text)
         self.journal.write(record)
-        text = self.timeline.take(record)
-        if text:
-            self.say(text)
 
     def flush(self) -> None:
         self.journal.flush()
@@ -220,12 +223,8 @@ class ReplicaProcess(OutsidePort):
         """A new process life, with a new birth id: a fresh interpreter in the same process."""
         self.say(f"starts anew: {reason or self.timeline.last_reason}")
         self._close()
-        former = [
-            list(self.birth_id),
-            withdrawn.precedence,
-            withdrawn.primary_view_num,
-            list(withdrawn.birth_id),
-        ]
+        view = [withdrawn.precedence, withdrawn.primary_view_num, list(withdrawn.birth_id)]
+        former = [list(self.birth_id), *view]
         self.birthplace.start_anew({FORMER: json.dumps(former), **more})
 
     def different(self) -> NoReturn:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from llft import originals
 from llft.instant import MS
 from llft.journal.record import MembershipChanged, Record, RoleChanged, Superseded, Suspected, ViewInstalled
 
@@ -14,7 +15,8 @@ VIEWS_KEPT = 256
 
 class Timeline:
     """The stages of a change, as its new primary sees them: suspected -> proposing -> recovering ->
-    primary."""
+    primary. Stages of one step of the core have one time; `performed_ns` is when the step's effects had
+    come so far, by the clock."""
 
     def __init__(self) -> None:
         self.suspicions = {"timeout": 0, "certificate": 0}
@@ -52,6 +54,7 @@ class Timeline:
             {
                 "view": str(record.stamp.view),
                 "at_ns": now_ns,
+                "performed_ns": originals.monotonic_ns(),
                 "suspected_at_ns": suspected,
                 "stages_ms": {
                     "view_change": (recovering - suspected) / MS,

@@ -25,7 +25,7 @@ from llft.simulator.runner import Simulation
 from llft.simulator.topology import CLIENT, SERVER, SERVER_GROUP, GroupSpec, Topology
 from llft.simulator.workloads.protocol import ACCEPTED_OUTCOME, Reply
 from llft.simulator.world import World
-from llft.wire.header import PREFIX_BYTES
+from llft.wire.header import flags_of
 from llft.wire.messages import MessageFlag, MessageType
 
 BANK = "bank"
@@ -77,7 +77,7 @@ class TappedNetwork(Network):
 def _is_wanted(data: bytes) -> bool:
     """Elections, questions and answers; and KeepAlives that say that a connection is over."""
     if data[1] == MessageType.KEEP_ALIVE:
-        return bool(data[PREFIX_BYTES] & MessageFlag.RESET)
+        return bool(flags_of(data) & MessageFlag.RESET)
     return data[1] in ALWAYS_TAPPED
 
 

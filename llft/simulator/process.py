@@ -243,18 +243,19 @@ class Process:
             self._later += self.core.step(call, self.world.now_ns)
 
     def _capture(self, effect: effects.CaptureState) -> None:
-        answer = events.StateCaptured(self.past.capture())
-        self._note(answer)
-        self._later += self.core.step(answer, self.world.now_ns)
+        self._answer(events.StateCaptured(self.past.capture()))
 
-    def _store(self, effect: effects.StoreState) -> None:
-        """The whole of it came with the message."""
-        answer = events.StateStored(held=True)
-        self._note(answer)
-        self._later += self.core.step(answer, self.world.now_ns)
+    def _store(self, effect: effects.StoreState | effects.RestoreState) -> None:
+        self._answer(events.StateStored(held=True))  # the whole of it came with the message
+
+    def _answer(self, event: events.Event) -> None:
+        self._note(event)
+        self._later += self.core.step(event, self.world.now_ns)
 
     def _restore(self, effect: effects.RestoreState) -> None:
         self.past.restore(effect.state)
+        if not self.past.fetching:
+            self._store(effect)
 
     def _reset(self, effect: effects.ResetApplication) -> None:
         self.application.forget()

@@ -43,7 +43,6 @@ def encode(message: Message) -> bytes:
     try:
         dynamic = DYNAMIC.pack(
             flags,
-            0,
             header.fragment_index,
             header.fragment_count,
             len(order_bytes),
@@ -69,13 +68,13 @@ def decode(data: bytes) -> Message:
         raise PeerError("datagram_truncated", DROP_REMEDY, size=len(data))
     prefix = unpack_prefix(data[:PREFIX_BYTES])
     (
-        flags, zero, fragment_index, fragment_count, order_length, reflected_length,
+        flags, fragment_index, fragment_count, order_length, reflected_length,
         msg_seq_num, ack_view_num, ack, payload_length,
         back, timestamp, order_watermark, order_committed, order_start, reflected_start,
     ) = DYNAMIC.unpack_from(data, PREFIX_BYTES)  # fmt: skip
-    if flags >= FLAG_LIMIT or zero or fragment_index >= fragment_count:
+    if flags >= FLAG_LIMIT or fragment_index >= fragment_count:
         fragment = (fragment_index, fragment_count)
-        raise PeerError("header_field_unknown", DROP_REMEDY, flags=flags, zero=zero, fragment=fragment)
+        raise PeerError("header_field_unknown", DROP_REMEDY, flags=flags, fragment=fragment)
     reflected_at = HEADER_BYTES + order_length
     payload_at = reflected_at + reflected_length
     if payload_at + payload_length != len(data):

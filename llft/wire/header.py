@@ -24,8 +24,8 @@ PREFIX: Final = Struct("<BBBBIII" + 2 * "IIIIQ" + "QQ")
 view_base, view_start"""
 PREFIX_BYTES: Final = PREFIX.size
 
-DYNAMIC: Final = Struct("<BBHHHHIIIIQQQQQQ")
-"""flags, 0, fragment_index, fragment_count, order_length, reflected_length, msg_seq_num, ack_view_num, ack,
+DYNAMIC: Final = Struct("<HHHHHIIIIQQQQQQ")
+"""flags, fragment_index, fragment_count, order_length, reflected_length, msg_seq_num, ack_view_num, ack,
 payload_length, back, timestamp, order_watermark, order_committed, order_start, reflected_start"""
 DYNAMIC_BYTES: Final = DYNAMIC.size
 
@@ -37,7 +37,15 @@ FLAG_LIMIT: Final = 2 * max(MessageFlag)
 FLAGS: Final = tuple(MessageFlag(bits) for bits in range(FLAG_LIMIT))
 """Every combination of flags, because making one costs more than unpacking the header."""
 
+_FLAGS_FIELD: Final = Struct("<H")
+
 DROP_REMEDY: Final = "drop the datagram; check that all replicas run the same version"
+
+
+def flags_of(data: bytes) -> int:
+    """Of an encoded message."""
+    flags: int = _FLAGS_FIELD.unpack_from(data, PREFIX_BYTES)[0]
+    return flags
 
 
 class Prefix(NamedTuple):

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from typing import Final
 
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, GroupId, Member, Role, ViewId
 
-WIRE_VERSION = 1
+WIRE_VERSION: Final = 2
 
-UNSETTLED = (1 << 64) - 1
+UNSETTLED: Final = (1 << 64) - 1
 """`view_start` of a view whose virtual synchrony point is not determined yet."""
 
 
@@ -61,6 +62,10 @@ class MessageFlag(IntFlag):
     """On a primary's Heartbeat: the backup of rank 2 shall propose itself now."""
     PASSED_ON = 64
     """A Request or Reply that a primary repeats to its own backups, under a base of its choice."""
+    ONE_ANSWERS = 128
+    """With ANSWER_AT_ONCE, on a primary's Heartbeat: only the backup of rank 2 is asked."""
+    WITHOUT_PAST = 256
+    """On a backup's Heartbeat: its program's past is elsewhere yet, it could not take over (D-70)."""
 
 
 @dataclass(slots=True)

@@ -23,11 +23,11 @@ from llft.errors import MisuseError, PeerError
 
 PREAMBLE_BYTES: Final = 80
 
-_LAYOUT = struct.Struct("!4sBBHBBH16sBBH16s32s")
+_LAYOUT: Final = struct.Struct("!4sBBHBBH16sBBH16s32s")
 _MAGIC, _VERSION = b"LLFT", 1
 _INBOUND, _OUTBOUND, _ANSWER = 1, 2, 3
-_ERRNO_MAX = 4095
-_REMEDY = "the peer speaks another protocol; close this connection"
+_ERRNO_MAX: Final = 4095
+_REMEDY: Final = "the peer speaks another protocol; close this connection"
 
 
 class Address(NamedTuple):

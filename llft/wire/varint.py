@@ -7,9 +7,11 @@ IndexError: whoever reads decides whether that is a truncation (a datagram) or o
 
 from __future__ import annotations
 
+from typing import Final
+
 from llft.errors import PeerError
 
-VARINT_BYTES_MAX = 10
+VARINT_BYTES_MAX: Final = 10
 """Seventy bits: enough for the zigzag difference of any two 64-bit numbers."""
 
 

@@ -1,4 +1,4 @@
-"""`llft run` that ends by itself, since it is refused."""
+"""Verbs that end by themselves: their work is done, or they are refused."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ PATIENCE_S = 90.0
 
 
 def ended_run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return ended(home, "run", *words)
+
+
+def ended(
+    home: Path, *words: str, patience_s: float = PATIENCE_S, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "llft.cli.main", "run", *words],
+        [sys.executable, "-m", "llft.cli.main", *words],
         cwd=ROOT,
-        env={**os.environ, "LLFT_HOME": str(home)},
+        env={**os.environ, "LLFT_HOME": str(home), **environment},
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=patience_s,
         check=False,
     )

@@ -164,6 +164,7 @@ class Server(Shell):
         for thread, steps in live.items():
             self.adopt(thread, steps)
         self.runs.extend(runs)
+        self.step(events.StateStored(held=True))  # the whole past came with the state (D-70)
 
 
 def receive_exactly(fd: int, size: int) -> Generator[Receive, Any, bytes]:

@@ -31,16 +31,16 @@ def statuses(run: ReplicatedRun, group: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def await_dropped(run: ReplicatedRun, source: str) -> None:
-    """Until every replica has verified states of this kind, and has forgotten what came before them."""
+    """Until every replica has verified states of this kind, and has forgotten what came before them; but one
+    may keep its log for those who joined with it, as long as their lease lasts (`past.pace`)."""
 
     def dropped(group: dict[str, Any]) -> bool:
         found = statuses(run, group)
-        return all(
-            each["checkpoints"]["source"] == source
-            and each["checkpoints"]["base"] > 0
-            and each["log_kept_bytes"] < each["log_bytes"]
-            for each in found
+        verified = all(
+            each["checkpoints"]["source"] == source and each["checkpoints"]["base"] > 0 for each in found
         )
+        keeping = [each for each in found if each["log_kept_bytes"] == each["log_bytes"]]
+        return verified and len(keeping) <= 1
 
     run.await_whole()
     run.until("drop its log", dropped)
@@ -51,14 +51,16 @@ def said(run: ReplicatedRun) -> str:
 
 
 @needs_native
-@pytest.mark.parametrize("name", ["kv-locked", "aiohttp"])
-def test_replicas_join_by_image_and_take_over(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+@pytest.mark.parametrize(("name", "joins"), [("kv-locked", JOINS), ("aiohttp", 1)])
+def test_replicas_join_by_image_and_take_over(
+    tmp_path_factory: pytest.TempPathFactory, name: str, joins: int
+) -> None:
     """Threads with state in their handlers' locals; coroutines that are suspended."""
     words, speak, _ = SERVERS[name]
     home = tmp_path_factory.mktemp("h")
     with replicated(home, name, words, checkpoints="image", checkpoint_log_kb=LOG_KB) as run:
         clients = Clients(CLIENTS, lambda: speak(run.port))
-        for _ in range(JOINS):
+        for _ in range(joins):
             await_dropped(run, "image")
             run.kill_primary()
         await_dropped(run, "image")
@@ -68,7 +70,7 @@ def test_replicas_join_by_image_and_take_over(tmp_path_factory: pytest.TempPathF
         last.close()
         run.await_whole()
         log = said(run)
-    assert log.count("as an image") >= JOINS
+    assert log.count("as an image") >= joins
     assert "no checkpoint:" not in log
     assert_journals_hold(run)
     assert_like_unreplicated(entries, dump, words, speak)

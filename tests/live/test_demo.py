@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.live.ended_run import ended
 
 
-@pytest.mark.parametrize(("verb", "replicas"), [(["demo"], 3), (["bench", "failover"], 2)])
+@pytest.mark.parametrize(
+    ("verb", "replicas", "lane"), [(["demo"], 3, "compiled"), (["bench", "failover"], 2, "reference")]
+)
 def test_nothing_is_lost_when_the_primary_is_killed(
-    tmp_path_factory: pytest.TempPathFactory, verb: list[str], replicas: int
+    tmp_path_factory: pytest.TempPathFactory, verb: list[str], replicas: int, lane: str
 ) -> None:
     """The demonstration ends with the audit of its journals; the benchmark is the same trial without it."""
     home = tmp_path_factory.mktemp("h")
-    command = [sys.executable, "-m", "llft.cli.main", *verb, "--kills", "1", "--clients", "2", "--json"]
-    command += ["--replicas", str(replicas)]
-    result = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "LLFT_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
+    words = [*verb, "--kills", "1", "--clients", "2", "--json", "--replicas", str(replicas)]
+    result = ended(home, *words, patience_s=150, LLFT_LANE=lane)
     assert result.returncode == 0, result.stderr
     verdict = json.loads(result.stdout.splitlines()[-1])
     assert verdict["kills"] == 1

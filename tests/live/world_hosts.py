@@ -42,8 +42,12 @@ def can_make_hosts() -> bool:
     return True
 
 
+LANES = ("compiled", "reference")
+
+
 class Host:
-    """`address` is its only one beside loopback; `home` is its LLFT_HOME."""
+    """`address` is its only one beside loopback; `home` is its LLFT_HOME. The second one runs the reference
+    lane: groups may mix lanes."""
 
     def __init__(self, number: int, home: Path, switch: str) -> None:
         self.number = number
@@ -79,7 +83,7 @@ class Host:
     ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             ["ip", "netns", "exec", self.namespace, sys.executable, *command],
-            env={**os.environ, "LLFT_HOME": str(self.home)},
+            env={**os.environ, "LLFT_HOME": str(self.home), "LLFT_LANE": LANES[self.number == 2]},
             start_new_session=True,
             preexec_fn=ending_with(os.getpid(), number),
             **pipes,

@@ -250,6 +250,8 @@ class Playbook:
             case effects.RestoreState(state):
                 self.applications[name].restore(state)
                 self._to_run.append(name)
+                if self.stores_at_once:
+                    self.step(name, events.StateStored(held=True))
             case effects.ResumeThread(_, result):
                 self.applications[name].results.append(result)
                 self.applications[name].parked = False

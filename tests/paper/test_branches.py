@@ -15,6 +15,8 @@ from importlib import import_module
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+import pytest
+
 from llft.simulator.options import SimulationOptions
 from llft.simulator.runner import run_seed
 from tests.paper import test_backup_change, test_messaging, test_primary_change
@@ -70,7 +72,7 @@ MESSAGING = (
     taken("22", f"{CONNECTION}accept", "self.pending[position] = message"),
     taken("26, 27 yes", f"{CONNECTION}_close_gap", "self._append_received(message)"),
     taken("26, 27 no", "messaging.messaging:Messaging._accept", "return  # line 30"),
-    taken("26 no", "messaging.lane:ReferenceLane.receive", "connection.received_up_to = position"),
+    taken("26 no", "messaging.lane:Lane.receive", "connection.received_up_to = position"),
     taken("35 yes", "messaging.offering:offered", "return min(limit, available)"),
     taken("35 no", "messaging.offering:offered", "return 0 if connection.at_end"),
     taken("36", f"{SOCKETS}take", "first = connection.received[0]"),
@@ -241,6 +243,7 @@ def scenarios() -> Iterator[Callable[[], object]]:
         yield lambda seed=seed, options=options: run_seed(seed, options)  # type: ignore[misc]
 
 
+@pytest.mark.reference
 def test_every_branch_of_the_paper_is_taken() -> None:
     marks = Marks()
     for scenario in scenarios():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from llft.lane import choice
 from llft.pipeline.session import spark_session
 from tests.pipeline.worlds import Audited, audit_all
 
@@ -27,9 +28,12 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Its workers run the reference lane, as these tests do: bugs are planted in some of them."""
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    with spark_session(master="local[2,4]", memory="2g", settings=SMALL | warehouse) as session:
-        yield session
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(choice.VARIABLE, "reference")
+        with spark_session(master="local[2,4]", memory="2g", settings=SMALL | warehouse) as session:
+            yield session
 
 
 @pytest.fixture(scope="session")

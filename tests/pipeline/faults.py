@@ -21,6 +21,7 @@ from llft.journal.record import (
     RoleChanged,
     Sent,
     StateApplied,
+    StateTaken,
     Superseded,
     ViewInstalled,
 )
@@ -233,6 +234,12 @@ FAULTS = (
         "theorem4",
         _alter("C", StateApplied, {}, digest=0xBAD),
         {"replica": str(C), "order_seq_num": VIEW2_NUMBER, "expected": "0xabcd", "found": "0xbad"},
+    ),
+    Fault(
+        "state of nobody",
+        "theorem4",
+        _drop("B", StateTaken),
+        {"replica": str(C), "order_seq_num": VIEW2_NUMBER, "expected": "none", "found": "0xabcd"},
     ),
     Fault(
         "view elsewhere",

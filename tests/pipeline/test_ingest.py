@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from llft.pipeline.ingest import QUARANTINED, STATE, decode_processes, ingest, j
 from llft.pipeline.schema import DERIVED, FIELDS, RECORD_SCHEMA, column_type
 from llft.pipeline.segments import Plan, plan
 from llft.pipeline.source import JournalSource, Piece, decode_piece, whole_frames_end
+from llft.pipeline.store import unread
 from tests.pipeline.history import clean, write
 
 Rows = list[dict[str, Any]]
@@ -120,6 +122,34 @@ def test_segments_are_one_journal(tmp_path: Path) -> None:
     assert bad == []
     without_one = [path for path in parts if not path.endswith("parts.1.llj")]
     assert [row["reason"] for row in rows_of(plan(without_one))[1]] == ["missing-segment 1"]
+
+
+def test_what_was_read_before_it_was_removed_is_no_gap(tmp_path: Path) -> None:
+    """A bounded journal tells of the segments that it removed: to who had not read them they are missing."""
+    records = clean()["D"]
+    half = len(records) // 2
+    path = tmp_path / "D.llj"
+    with JournalWriter(path, limit_bytes=4 * 1500) as writer:
+        for record in records[:half]:
+            writer.write(record)
+        writer.flush()
+        early = [row for batch in decode_processes(plan(_files(tmp_path))) for row in batch.to_pylist()]
+        state = max((row["place"], row["entry"]) for row in early if row["kind"] == STATE)
+        assert not path.with_name("D.9.llj").exists()
+        for record in records[half:]:
+            writer.write(record)
+    assert not path.exists()
+    (all_there_is,) = plan(_files(tmp_path))
+    late, _ = rows_of([all_there_is])
+    fresh, bad = rows_of([replace(all_there_is, segments=unread(all_there_is, state[0]), state=state[1])])
+    assert {row["rare"] for row in late if row["kind"] == "Gap"} == {True}
+    assert {row["rare"] for row in fresh if row["kind"] == "Gap"} == {False}
+    assert bad == []
+    assert None not in {row["performed"] for row in fresh}
+
+
+def _files(directory: Path) -> list[str]:
+    return sorted(map(str, directory.glob("*.llj")))
 
 
 def test_version_1_is_still_read(journal: Path, tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from llft.cli.main import main
 from llft.errors import MisuseError
 from llft.journal.record import Operated, Record
 from llft.pipeline import store as store_module
-from llft.pipeline.audit.agreement import fingerprints
 from llft.pipeline.audit.command import Question, asked_for, audit, of_groups
 from llft.pipeline.audit.findings import FINDING_SCHEMA, Finding
+from llft.pipeline.audit.prints import fingerprints, merged
 from llft.pipeline.ingest import read_journals
 from llft.pipeline.layout import altered
+from llft.pipeline.scan import Rows
 from llft.pipeline.store import MANIFEST, Store
 from tests.pipeline.faults import change
 from tests.pipeline.history import VIEW2, B, D, Journals, clean, write
@@ -85,10 +86,9 @@ def test_sealed_rows_lie_as_they_should(
     keys = [(row["rare"], row["kind"]) for row in table]
     assert keys == sorted(keys)
     rows = store.records(spark)
-    expected = {tuple(row) for row in fingerprints(rows).collect()}
-    assert {
-        tuple(row) for row in store.prints(spark).select(*fingerprints(rows).columns).collect()
-    } == expected
+    expected = set(merged(fingerprints(Rows(rows))).collect())
+    assert set(merged(store.prints(spark)).collect()) == expected
+    assert set(merged(fingerprints(Rows(rows, store.files()))).collect()) == expected
     marks = str(tmp_path / "store" / "marks" / sealed.name)
     assert altered(spark, rows, marks).count() == 0
     assert altered(spark, rows.filter("NOT (kind = 'Operated' AND order_seq_num = 9)"), marks).count() > 0
@@ -137,6 +137,9 @@ def test_a_group_is_read_with_those_it_is_connected_with(spark: SparkSession, tm
 def test_bad_usage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(tmp_path / "nowhere")]) == 2
     assert "no-such-path" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main(["audit", str(tmp_path / "empty")]) == 2
+    assert "no-journals" in capsys.readouterr().err
 
 
 def test_the_history_is_what_the_tests_say() -> None:

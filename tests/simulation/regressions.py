@@ -107,4 +107,16 @@ REGRESSIONS: list[Regression] = [
         {},
         "past: who joined from birth lost its log to the first two checkpoints",
     ),
+    Regression(
+        "join-storm",
+        269,
+        {},
+        "resets: a new primary missed what a closed connection had skipped, and asked before it was settled",
+    ),
+    Regression(
+        "join-storm",
+        484,
+        {},
+        "past: a joiner was promoted that was still fetching its program's past, and gave out an empty one",
+    ),
 ]

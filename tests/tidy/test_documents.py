@@ -50,7 +50,7 @@ def test_make_commands_are_targets() -> None:
 @pytest.mark.parametrize(("document", "command"), commands("llft"))
 def test_llft_commands_parse(document: str, command: str) -> None:
     words = shlex.split(command)[1:]
-    if words and words[-1] == "--help":
+    if words and words[-1] in ("--help", "--version"):
         words.pop()
     if words:
         build_parser().parse_args(words)

@@ -92,6 +92,7 @@ class TestSimulate:
         assert main(["simulate", "--seeds", "0:6", "--jobs", "2"]) == 0
         assert "6 seeds, 60 operations, 12 primary failures" in capsys.readouterr().out
 
+    @pytest.mark.reference
     def test_a_violation_names_seed_property_explanation_and_replay(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:

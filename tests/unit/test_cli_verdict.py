@@ -206,6 +206,8 @@ def test_journals_are_shown_by_time(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["journal", "show", str(tmp_path), "--kind", "operated", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["kind"], found["entry"], found["birth"]) == ("Operated", "READ 5", str(TWO))
+    assert main(["journal", "show", str(tmp_path), "--kind", "gap"]) == 0
+    assert "none of the 4 records" in capsys.readouterr().err
     assert main(["journal", "show", str(tmp_path), "--kind", "nonsense"]) == 2
     assert main(["journal", "show", str(tmp_path / "none")]) == 2
 

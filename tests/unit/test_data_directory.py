@@ -35,6 +35,22 @@ def test_a_directory_that_is_not_there_is_made(tmp_path: Path, root: Path) -> No
     assert (root / SEED).read_bytes() == b""
 
 
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_what_is_no_directory_is_refused(tmp_path: Path, root: Path, name: str) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(MisuseError, match=r"data-is-no-directory.*give a directory"):
+        prepare(root, str(tmp_path / name), goes_on=False)
+    assert (tmp_path / "file").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("data", ["/", "{tmp}", "{tmp}/run"])
+def test_a_directory_that_has_the_run_in_it_is_refused(tmp_path: Path, root: Path, data: str) -> None:
+    """Its copy would contain the copies."""
+    root.mkdir()
+    with pytest.raises(MisuseError, match="data-contains-the-run"):
+        prepare(root, data.format(tmp=tmp_path), goes_on=False)
+
+
 def test_what_an_earlier_run_left_is_not_overwritten(tmp_path: Path, root: Path) -> None:
     (root / "replica-2").mkdir(parents=True)
     with pytest.raises(MisuseError, match="data-of-an-earlier-run"):

@@ -222,6 +222,7 @@ def test_what_remains_of_a_sleep_travels_with_a_checkpoint() -> None:
     assert joiner.next_deadline() == 7_300
 
 
+@pytest.mark.reference
 def test_counts_of_closed_descriptors_are_forgotten_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that lives long: many clients, each polled in vain once, and one that stays."""
     monkeypatch.setattr(counts, "COUNTS_MANY", 16)

@@ -19,6 +19,8 @@ from llft.runtime.poller import Poller
 from llft.wire.messages import MessageType
 from tests.unit.test_driver import Silence
 
+pytestmark = pytest.mark.reference
+
 
 class Batches(Silence):
     """A network that has these datagrams, a batch at a time."""

@@ -74,6 +74,7 @@ def test_a_failing_network_is_not_the_programs_error(monkeypatch: pytest.MonkeyP
     assert [type(failure) for failure in failures] == [Dead]
 
 
+@pytest.mark.reference
 def test_a_pump_that_waits_learns_of_an_earlier_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = make_driver(ThreadMode.TOKEN)
     woken: list[None] = []
@@ -89,6 +90,7 @@ def test_a_pump_that_waits_learns_of_an_earlier_deadline(monkeypatch: pytest.Mon
     assert woken
 
 
+@pytest.mark.reference
 def test_what_the_runtime_says_does_not_pass_through_the_program(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,6 +174,7 @@ class Part:
         return []
 
 
+@pytest.mark.reference
 def test_a_signal_that_comes_while_wishes_are_granted_is_not_lost() -> None:
     process: Any = object.__new__(ReplicaProcess)
     process.liveness = process.control = process.poller = Part()

@@ -19,6 +19,7 @@ from llft.journal.record import (
     RoleChanged,
     Sent,
     StateApplied,
+    StateTaken,
     ViewInstalled,
 )
 from llft.journal.writer import JournalWriter
@@ -27,7 +28,7 @@ from llft.simulator.from_journals import LEFT_OUT, Journal, evidence_of, judge, 
 from llft.simulator.options import SimulationOptions
 from llft.simulator.runner import Simulation, write_journals
 
-SEED = 8
+SEED = 1
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +134,33 @@ def test_a_lost_end_of_a_killed_process_is_no_defect(journals: list[Journal]) ->
                 continue
             properties = {violation.property for violation in judge(cut)}
             assert properties <= {"theorem1"}, (victim.name, kept, judge(cut))
+
+
+def test_of_a_state_beyond_the_end_of_a_killed_primarys_journal_nobody_can_tell(
+    journals: list[Journal],
+) -> None:
+    """But one that its journal should tell of, and does not, is a defect."""
+    taker, number = next(
+        (one, record.order_seq_num)
+        for one in journals
+        for record in one.records
+        if isinstance(record, StateTaken)
+    )
+
+    def judged(records: list[Record]) -> set[str]:
+        changed = [replace(one, records=records) if one is taker else one for one in journals]
+        return {violation.property for violation in judge(changed)}
+
+    before = [r for r in taker.records if not (isinstance(r, Operated) and r.order_seq_num >= number)]
+    cut = taker.records[: next(i for i, r in enumerate(taker.records) if r not in before)]
+    assert not any(isinstance(record, StateTaken) for record in cut)
+    assert "theorem4" not in judged(list(cut))
+    silent = [
+        record
+        for record in taker.records
+        if not (isinstance(record, StateTaken) and record.order_seq_num == number)
+    ]
+    assert "theorem4" in judged(silent)
 
 
 def _others_go_on(victim: Journal, kept: int, journals: list[Journal]) -> bool:

@@ -173,6 +173,7 @@ def started() -> tuple[Shell, ScriptedCore, Wire]:
     return shell, core, wire
 
 
+@pytest.mark.reference
 def test_a_virtual_thread_is_sent_the_results_of_what_it_yields() -> None:
     shell, _, _ = started()
     results: list[object] = []
@@ -186,6 +187,7 @@ def test_a_virtual_thread_is_sent_the_results_of_what_it_yields() -> None:
     assert results == [b"Receive", b"Send"]
 
 
+@pytest.mark.reference
 def test_effects_are_performed_in_order_before_any_thread_goes_on() -> None:
     shell, core, wire = started()
     core.prepared[Receive] = [effects.Multicast(5, b"first"), effects.Transmit(BirthId(1, 2, 3), b"second")]
@@ -201,6 +203,7 @@ def test_effects_are_performed_in_order_before_any_thread_goes_on() -> None:
     assert wire.sent == [(5, b"first"), (BirthId(1, 2, 3), b"second")]
 
 
+@pytest.mark.reference
 def test_a_thread_that_has_ended_is_used_again() -> None:
     shell, core, _ = started()
 
@@ -217,6 +220,7 @@ def test_a_thread_that_has_ended_is_used_again() -> None:
     assert shell.statistics()["threads"] == 1, "only the main thread is busy"
 
 
+@pytest.mark.reference
 def test_a_gate_lets_one_go_on_for_each_opening() -> None:
     shell, _, _ = started()
     gate = Gate(shell)
@@ -240,6 +244,7 @@ def test_a_gate_lets_one_go_on_for_each_opening() -> None:
     assert passed == [0, 1]
 
 
+@pytest.mark.reference
 def test_a_busy_thread_does_not_keep_the_turn_for_ever() -> None:
     shell, _, _ = started()
     count = 0
@@ -256,6 +261,7 @@ def test_a_busy_thread_does_not_keep_the_turn_for_ever() -> None:
     assert shell.runs, "it goes on in the next turn"
 
 
+@pytest.mark.reference
 def test_a_gateway_is_neither_captured_nor_restored() -> None:
     shell, core, _ = started()
 
@@ -268,6 +274,7 @@ def test_a_gateway_is_neither_captured_nor_restored() -> None:
         shell.run()
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize("effect", [effects.ResetApplication(), effects.Stop("left")])
 def test_the_end_of_the_core_is_the_end_of_the_shell(effect: effects.Effect) -> None:
     shell, core, _ = started()

@@ -213,6 +213,7 @@ def numbered(number: int) -> Operated:
     return Operated(STAMP._replace(time_ns=number), number, "READ")
 
 
+@pytest.mark.reference
 def test_what_a_full_disk_loses_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FullDisk(monkeypatch)
     writer = JournalWriter(tmp_path / "j", buffer_limit=1024)
@@ -252,6 +253,7 @@ def test_a_journal_is_bounded_and_what_was_removed_is_a_gap(tmp_path: Path) -> N
     assert gaps[-1].stamp.time_ns + gaps[-1].lost_count == numbers[0]
 
 
+@pytest.mark.reference
 def test_a_loss_at_the_very_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FullDisk(monkeypatch)
     writer = JournalWriter(tmp_path / "j", buffer_limit=1024)
@@ -264,6 +266,7 @@ def test_a_loss_at_the_very_end_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(read_journal(tmp_path / "j"))[-1] == Gap(numbered(40 - dropped_count).stamp, dropped_count)
 
 
+@pytest.mark.reference
 def test_close_raises_when_records_are_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FullDisk(monkeypatch)
     writer = JournalWriter(tmp_path / "j")

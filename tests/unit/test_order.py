@@ -204,6 +204,7 @@ def test_malformed_bytes_are_refused_again_and_again(stream: bytes) -> None:
     assert decoder.context == OrderContext()
 
 
+@pytest.mark.reference
 def test_tables_forget_the_oldest_alike_at_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order_context, "OPERATIONS_MAX", 4)
     monkeypatch.setattr(order_context, "CLOCKS_MAX", 2)

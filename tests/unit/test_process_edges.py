@@ -74,6 +74,7 @@ class _Broken:
         raise OSError(9, "Bad file descriptor")
 
 
+@pytest.mark.reference
 def test_a_connection_that_breaks_before_its_thread_has_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     around = _Around()
     relay = Relay(cast(Surroundings, around), "group 5", 1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from llft.config import GroupConfig
 from llft.core import effects, events
 from llft.core.determinizer.operations import (
+    Accept,
     Claim,
+    Operation,
     Park,
     ReadClock,
     Receive,
@@ -35,7 +37,7 @@ class Resumed:
 
     def __init__(
         self,
-        standing: list[int],
+        standing: dict[int, Operation],
         unstarted: dict[int, str],
         readings: dict[int, int],
         held: dict[int, int] | None = None,
@@ -69,17 +71,24 @@ class Resumed:
 
 
 def test_threads_are_picked_in_turn_and_make_their_calls_once_more() -> None:
-    group = Resumed([1, 3], {5: "3.1"}, {})
+    group = Resumed({1: Accept(), 3: Sleep(50 * MS)}, {5: "3.1"}, {})
     assert group.core.role == "primary"
     assert group.begun == [effects.RepeatCall(1)]
-    assert group.invoke(1, Park()) == [effects.RepeatCall(3)]
+    assert group.invoke(1, Accept()) == [effects.RepeatCall(3)]
     assert group.invoke(3, Sleep(50 * MS)) == [effects.StartThread(5, "3.1")]
-    assert group.invoke(5, Unpark(1)) == [effects.ResumeThread(5, True)]
-    assert group.invoke(5, Park()) == [effects.ResumeThread(1, True)]
+    assert group.invoke(5, Unpark(1)) == [effects.ResumeThread(5, False)]
+
+
+def test_who_waited_for_another_thread_looks_again() -> None:
+    """It may have been unparked, and not have come to its turn: nobody would do it once more."""
+    group = Resumed({1: Park(), 3: Select((7,), -1, (), interruptible=True), 4: Select((7,), -1)}, {}, {})
+    assert group.begun == [effects.ResumeThread(1, True)]
+    assert group.invoke(1, Park()) == [effects.ResumeThread(3, None)]
+    assert group.invoke(3, Park()) == [effects.RepeatCall(4)]
 
 
 def test_connections_are_gone_and_their_descriptors_are_not_given_again() -> None:
-    group = Resumed([1], {}, {})
+    group = Resumed({1: Receive(17, 100)}, {}, {})
     (resumed,) = group.invoke(1, Receive(17, 100))
     assert isinstance(resumed, effects.ResumeThread)
     assert resumed.result is not None
@@ -89,7 +98,7 @@ def test_connections_are_gone_and_their_descriptors_are_not_given_again() -> Non
 
 
 def test_the_clock_does_not_go_back() -> None:
-    group = Resumed([1], {}, {1: 9_000, 0: 100})
+    group = Resumed({1: ReadClock(1)}, {}, {1: 9_000, 0: 100})
     assert group.invoke(1, ReadClock(1)) == [effects.ResumeThread(1, 9_000)]
     assert group.invoke(1, ReadClock(0)) == [effects.ResumeThread(1, 500)]
     group.clock_ns += 50
@@ -97,7 +106,7 @@ def test_the_clock_does_not_go_back() -> None:
 
 
 def test_a_mutex_that_a_thread_held_is_held_by_it_still() -> None:
-    group = Resumed([1, 3], {}, {}, held={5: 3})
+    group = Resumed({1: Claim(5), 3: Release(5)}, {}, {}, held={5: 3})
     assert group.invoke(1, Claim(5)) == [effects.RepeatCall(3)]
     assert group.invoke(3, Release(5)) == [effects.ResumeThread(3, True)]
     assert group.invoke(3, Park()) == [effects.ResumeThread(1, True)]

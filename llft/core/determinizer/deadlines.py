@@ -8,11 +8,12 @@ it is most of the heap.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 from llft.identifiers import ThreadId
 from llft.instant import NEVER
 
-_STALE_MIN = 64
+_STALE_MIN: Final = 64
 
 
 class Deadlines(dict[ThreadId, int]):

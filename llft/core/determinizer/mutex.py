@@ -15,17 +15,17 @@ condition variable's waiter claims a lock twice and the notifier releases it), b
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 from llft.core.determinizer.operations import Failure
 from llft.identifiers import ThreadId
 
-NOT_HELD = Failure("EPERM")
+NOT_HELD: Final = Failure("EPERM")
 """What releasing a free mutex gives."""
 
-DONE = 1
+DONE: Final = 1
 """The result of a MUTEX entry: claimed or released. The cheapest value to encode."""
-NOT_DONE = 0
+NOT_DONE: Final = 0
 """Trylock found the mutex held, or release found it free."""
 
 

@@ -8,7 +8,7 @@ a counter that all replicas advance alike.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from llft.identifiers import GroupId, ThreadId
 
@@ -95,7 +95,7 @@ class Obtain(NamedTuple):
 class Spawn(NamedTuple):
     """Starts a thread; returns its number. `argument` is the program's own business."""
 
-    argument: object
+    argument: Any
 
 
 class Connect(NamedTuple):
@@ -173,12 +173,12 @@ class Failure(NamedTuple):
     definite: bool = True
 
 
-WOULD_BLOCK = Failure("EAGAIN")
-REFUSED = Failure("ECONNREFUSED")
-RESET = Failure("ECONNRESET", definite=False)
-BAD_DESCRIPTOR = Failure("EBADF")
-IN_PROGRESS = Failure("EINPROGRESS")
-NOT_CONNECTED = Failure("ENOTCONN")
+WOULD_BLOCK: Final = Failure("EAGAIN")
+REFUSED: Final = Failure("ECONNREFUSED")
+RESET: Final = Failure("ECONNRESET", definite=False)
+BAD_DESCRIPTOR: Final = Failure("EBADF")
+IN_PROGRESS: Final = Failure("EINPROGRESS")
+NOT_CONNECTED: Final = Failure("ENOTCONN")
 
 Operation = (
     Claim

@@ -13,7 +13,7 @@ on it, and every replica does them in one order.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from llft.core.determinizer.operation_ids import parking_id
 from llft.core.determinizer.operations import Operation, Park, Result, Select, Unpark
@@ -24,14 +24,19 @@ from llft.core.determinizer.sockets import UNPARKED
 from llft.identifiers import ThreadId
 from llft.wire.order import GENERAL, Entry
 
-_TIMED_OUT = b"\x00"
-_PARKED = b"\x01"
-_NOT_PARKED = b"\x00"
-_NO_THREAD = b""
+_TIMED_OUT: Final = b"\x00"
+_PARKED: Final = b"\x01"
+_NOT_PARKED: Final = b"\x00"
+_NO_THREAD: Final = b""
 
 
 def can_be_unparked(operation: Operation | None) -> bool:
     return isinstance(operation, Park) or (isinstance(operation, Select) and operation.interruptible)
+
+
+def unparked(operation: Operation) -> Result:
+    """What such an operation returns."""
+    return True if isinstance(operation, Park) else None
 
 
 class Parking:
@@ -49,7 +54,7 @@ class Parking:
         if self.asleep.pop(thread, None) is None:
             del parked[thread]
             del self._outside.deadlines[thread]
-        self._scheduler.enqueue(("resume", thread, True if isinstance(operation, Park) else None))
+        self._scheduler.enqueue(("resume", thread, unparked(operation)))
         return True
 
     def _unpark_woken(self, thread: ThreadId) -> bool:

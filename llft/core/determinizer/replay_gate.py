@@ -17,6 +17,7 @@ is suspended until the first entry of the queue is its own. Laws:
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from llft.errors import DivergenceError, InvariantError
 from llft.identifiers import ThreadId
@@ -25,9 +26,9 @@ from llft.wire.order import GENERAL, MUTEX, READ, SEND, SOCKET, TIME, Entry
 OperationId = tuple[int, int]
 """(SOCKET, fd) for READ, SEND and SOCKET; (MUTEX, mutex); (TIME, clock id); (GENERAL, operation)."""
 
-COUNTED = frozenset((MUTEX, SOCKET, GENERAL))
+COUNTED: Final = frozenset((MUTEX, SOCKET, GENERAL))
 
-_CLASS = {READ: SOCKET, SEND: SOCKET, SOCKET: SOCKET, MUTEX: MUTEX, TIME: TIME, GENERAL: GENERAL}
+_CLASS: Final = {READ: SOCKET, SEND: SOCKET, SOCKET: SOCKET, MUTEX: MUTEX, TIME: TIME, GENERAL: GENERAL}
 
 
 def operation_id_of(entry: Entry) -> OperationId:

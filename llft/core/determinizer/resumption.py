@@ -8,21 +8,25 @@ in turn, and makes its call once more (RepeatCall): here, and where somebody joi
   `next_number`, which is greater than any that the earlier group gave.
 * The group clock goes on where it was read last, or with the local clock if that is later.
 * A mutex that a thread held is held by it still: the thread is in the midst of what the mutex guards.
+* Who waits for another thread is unparked instead. The other one may have done that, and it was to be this
+  one's turn: that was known to the earlier group only. Whoever parks looks again whether there is reason to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from llft.core.determinizer import snapshot
 from llft.core.determinizer.clock import LocalClock
 from llft.core.determinizer.mutex import MutexTable
+from llft.core.determinizer.operations import Operation
+from llft.core.determinizer.parking import can_be_unparked, unparked
 from llft.core.determinizer.scheduler import TokenScheduler
 from llft.identifiers import ThreadId
 
 
 def resumption(
-    standing: Sequence[ThreadId],
+    standing: Mapping[ThreadId, Operation],
     unstarted: Mapping[ThreadId, object],
     *,
     next_number: int,
@@ -30,12 +34,15 @@ def resumption(
     local_clock: LocalClock,
     held: Mapping[int, ThreadId],
 ) -> bytes:
-    """The `past` of an event Started, under the token. `unstarted` are threads that were spawned, with their
-    arguments; `readings` are the last ones of each clock; `held` are the core's mutexes, with their
-    holders."""
+    """The `past` of an event Started, under the token. `standing` are the calls that threads are in;
+    `unstarted` are threads that were spawned, with their arguments; `readings` are the last ones of each
+    clock; `held` are the core's mutexes, with their holders."""
     scheduler = TokenScheduler()
-    for thread in standing:
-        scheduler.enqueue(("repeat", thread, None))
+    for thread, operation in sorted(standing.items()):
+        if can_be_unparked(operation):
+            scheduler.enqueue(("resume", thread, unparked(operation)))
+        else:
+            scheduler.enqueue(("repeat", thread, None))
     for thread, argument in sorted(unstarted.items()):
         scheduler.enqueue(("start", thread, argument))
     mutexes = MutexTable()

@@ -23,7 +23,7 @@ outside can enter.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from llft.core.determinizer.reproduction import diverged
 from llft.errors import InvariantError
@@ -35,8 +35,8 @@ Runnable = tuple[What, ThreadId, object]
 """"start" with the argument, "resume" with the result, "retry" with the operation that was blocked. "repeat":
 the thread stands in a call of which this core does not know (`resumption`)."""
 
-QUANTUM_CALLS = 64
-NOBODY = 0
+QUANTUM_CALLS: Final = 64
+NOBODY: Final = 0
 
 
 class TokenScheduler:

@@ -9,13 +9,13 @@ a checkpoint that silently lost it would be worse than none.
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from llft.core.determinizer.operations import Claim, Connect, Failure, Operation, Receive, Select
 from llft.errors import PeerError, UnsupportedOperationError
 
 _OPERATIONS: dict[str, type] = {kind.__name__: kind for kind in get_args(Operation)}
-_OPERATION_TYPES = frozenset(_OPERATIONS.values())
+_OPERATION_TYPES: Final = frozenset(_OPERATIONS.values())
 _FIELDS_MIN: dict[type, int] = {Claim: 1, Connect: 1, Receive: 3, Select: 2}
 """How many fields are always there. The others are rarely used: left out if they have their defaults."""
 

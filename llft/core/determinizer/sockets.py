@@ -40,7 +40,7 @@ from llft.identifiers import ConnectionId, GroupId
 from llft.wire.order import Entry
 from llft.wire.varint import get_uvarint, put_uvarint
 
-LISTENER = 0
+LISTENER: Final = 0
 """The fd on which connections are accepted, and the operation identifier of the descriptor counter."""
 
 MessageKind = Literal["data", "half_close", "close", "connect"]
@@ -103,8 +103,8 @@ SocketOutcome = Failure | ConnectionId | FromPeeked | tuple[int, ...] | int
 
 UNPARKED: Final = b"U"
 
-_FREQUENT = (WOULD_BLOCK, REFUSED, RESET, BAD_DESCRIPTOR, IN_PROGRESS)
-_FREQUENT_CODES = {failure: bytes((index,)) for index, failure in enumerate(_FREQUENT)}
+_FREQUENT: Final = (WOULD_BLOCK, REFUSED, RESET, BAD_DESCRIPTOR, IN_PROGRESS)
+_FREQUENT_CODES: Final = {failure: bytes((index,)) for index, failure in enumerate(_FREQUENT)}
 _FAILURE, _ACCEPTED, _OPENED, _CONNECTED, _SELECTED, _SELECTED_WRITABLE, _PEEKED = b"FAOCSWP"
 
 

@@ -69,7 +69,8 @@ class TokenEngine(TokenThreads):
     def invoke(self, thread: ThreadId, operation: Operation, now_ns: int) -> None:
         self.outside.now_ns = now_ns
         scheduler = self.scheduler
-        if thread != scheduler.running or self._pending is not None:
+        pending = self._pending
+        if thread != scheduler.running or pending is not None:
             raise _without_token(thread, operation)
         handler = self._handlers.get(type(operation))
         if handler is None:

@@ -8,13 +8,13 @@ for a primary that never was, and the others, under the majority policy, for the
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from llft.core.standing import BACKUP, Standing
 from llft.identifiers import NO_VIEW, Member, ViewId
 from llft.wire.messages import UNSETTLED
 
-_REMEMBERED_MAX = 16
+_REMEMBERED_MAX: Final = 16
 
 
 class Footing(NamedTuple):

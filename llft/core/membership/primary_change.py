@@ -7,7 +7,8 @@ Laws:
  - A proposed view is (own precedence, primaryViewNum + 1, own birthId); it supersedes the old one.
  - Whoever acknowledges adopts the view at once and takes no more order information of the old one, except
    through the new primary. So the new primary learns from the acknowledgments how far its members are.
- - A process without the group's state never proposes itself.
+ - A process without the group's state, or without its program's past (D-70), never proposes itself: it
+   makes way for the next in rank, who would exclude it.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class PrimaryChange:
         self.outbox.record(Suspected, primary, reason)
         if not standing.has_state:
             self.port.reset_and_rejoin("primary lost before the state came")
+        elif not standing.has_past:
+            self.port.reset_and_rejoin("primary lost before the program's past came")
         elif self.majority_policy and 2 * len(self.surviving_members()) <= len(standing.membership):
             self.detector.restart(primary, self.outbox.now_ns)  # it could not win: wait for the others
         else:

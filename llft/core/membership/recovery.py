@@ -13,12 +13,14 @@ point finds its connection reset.
 
 from __future__ import annotations
 
+from typing import Final
+
 from llft.identifiers import BirthId, ConnectionId, GroupId, ViewId
 from llft.instant import NEVER
 from llft.wire.messages import UNSETTLED, Header, NewPrimaryViewAckBody, OrderRange
 
-COLLECTING = "collecting"
-PERFORMING = "performing"
+COLLECTING: Final = "collecting"
+PERFORMING: Final = "performing"
 
 
 class Recovery:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import chain
+from typing import Final
 from zlib import crc32
 
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
@@ -22,13 +23,12 @@ from llft.core.messaging.stream_digest import UNKNOWN_DIGEST, StreamDigest
 from llft.identifiers import NO_VIEW, ConnectionId, GroupId, Role, ViewId
 from llft.instant import NEVER
 
-CONNECT = 1
-HALF_CLOSE = 2
+CONNECT: Final = 1
+HALF_CLOSE: Final = 2
 """Of MessageFlag, as plain integers for the hot lane."""
 
-_PLACEHOLDERS_MAX = 512
-_new_tuple = tuple.__new__
-"""Half the price of calling the named tuple, which would only pass its arguments on."""
+_PLACEHOLDERS_MAX: Final = 512
+_new_tuple: Final = tuple.__new__  # half the price of calling the named tuple
 
 
 class Connection:

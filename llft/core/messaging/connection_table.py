@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
+from typing import Final
 
 from llft.core.messaging.connection import Connection
 from llft.identifiers import ConnectionId, GroupId, Role, ViewId
 
-_REMEMBERED_MAX = 4096
+_REMEMBERED_MAX: Final = 4096
 
 
 class FinishedConnections:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Final
 
 from llft.core.messaging.connection import Connection
 from llft.instant import NEVER
 
-_OVER_NS = -1
+_OVER_NS: Final = -1
 
 
 class Due:

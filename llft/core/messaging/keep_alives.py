@@ -16,16 +16,17 @@ With thousands of idle connections KeepAlives are all that is left to do, and th
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from llft.config import Timeouts
 from llft.core.messaging.connection import Connection
 from llft.identifiers import GroupId, Role
 
-CALM_INTERVALS = 4
-AT_FIRST = 4
+CALM_INTERVALS: Final = 4
+AT_FIRST: Final = 4
 """So often news are told soon: only a loss of all of them makes the next doublings matter."""
-_DOUBLINGS_MAX = 3
-_BEFORE_IDLE_BOUND = 8
+_DOUBLINGS_MAX: Final = 3
+_BEFORE_IDLE_BOUND: Final = 8
 """At least so many KeepAlives must be lost before a living group is taken for gone."""
 
 

@@ -2,8 +2,7 @@
 
 Everything that happens to a message when nothing goes wrong is here, on bytes, without
 building message objects; everything else (`receive` returned None) leaves the lane for
-the Messaging Protocol's ordinary handlers. `Lane` is the whole interface between the two,
-so that a compiled lane can take the place of this one and be tested by the same seeds.
+the Messaging Protocol's ordinary handlers. `Lane` is the whole interface between the two.
 
 A datagram is recognised by its static prefix: who speaks to whom, on which connection, under
 which views. The prefix enters `by_prefix` when the ordinary path has accepted a message with
@@ -12,7 +11,7 @@ it, and leaves when a view changes; so the lane need not check any of that again
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final
 
 from llft.config import Timeouts
 from llft.core.lamport import LamportClock
@@ -23,15 +22,14 @@ from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import Standing
 from llft.identifiers import NO_VIEW, GroupId, Role
 from llft.instant import NEVER
-from llft.wire.header import DYNAMIC, DYNAMIC_BYTES, PREFIX_BYTES, pack_prefix
+from llft.wire.header import DYNAMIC, HEADER_BYTES, PREFIX_BYTES, pack_prefix
 from llft.wire.messages import Header, MessageType
 from llft.wire.order import Entry, OrderEncoder
 
-_unpack_dynamic = DYNAMIC.unpack_from
-_pack_dynamic = DYNAMIC.pack
-_new_tuple = tuple.__new__
+_unpack_dynamic: Final = DYNAMIC.unpack_from
+_pack_dynamic: Final = DYNAMIC.pack
+_new_tuple: Final = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
-_HEADER_BYTES = PREFIX_BYTES + DYNAMIC_BYTES
 
 
 def acknowledged(connection: Connection) -> int:
@@ -49,26 +47,6 @@ def ack_delay_ns(connection: Connection, timeouts: Timeouts) -> int:
     return timeouts.first_ack_patience_ns if patient else timeouts.first_ack_delay_ns
 
 
-class Lane(Protocol):
-    """What the Messaging Protocol asks of a lane."""
-
-    orders: OrderStream
-    encoder: OrderEncoder | None
-    held: dict[GroupId, HeldOrder]
-    clock: LamportClock
-    group_watermark: int
-    order_committed: int
-
-    def expect(self, connection: Connection, data: bytes) -> None: ...
-    def disregard(self, connection: Connection) -> None: ...
-    def receive(self, data: bytes, now_ns: int) -> Connection | None: ...
-    def deliver(self, connection: Connection, size: int) -> bytes: ...
-    def mark(self, connection: Connection) -> None: ...
-    def record(self, entry: Entry) -> None: ...
-    def flush(self) -> None: ...
-    def datagram(self, connection: Connection, message: SentMessage) -> bytes: ...
-
-
 def acknowledge(connection: Connection, acked: int) -> None:
     """The remote group has more than it had."""
     connection.acked = acked
@@ -77,9 +55,7 @@ def acknowledge(connection: Connection, acked: int) -> None:
         connection.retransmit_ns = NEVER  # the next message has its whole interval
 
 
-class ReferenceLane:
-    """The lane in plain Python."""
-
+class Lane:
     __slots__ = (
         "ack_delay_ns",
         "ack_patience_ns",
@@ -126,20 +102,20 @@ class ReferenceLane:
     def receive(self, data: bytes, now_ns: int) -> Connection | None:
         """Lines 21, 31-33 for the message that was expected; None: not for the lane."""
         connection = self.by_prefix.get(data[:PREFIX_BYTES])
-        if connection is None or len(data) < _HEADER_BYTES:
+        if connection is None or len(data) < HEADER_BYTES:
             return None
         (
-            flags, reserved, fragment_index, fragment_count, order_length, reflected_length,
+            flags, fragment_index, fragment_count, order_length, reflected_length,
             msn, ack_view_num, ack, payload_length,
             back, timestamp, watermark, committed, order_start, reflected_start,
         ) = _unpack_dynamic(data, PREFIX_BYTES)  # fmt: skip
         position = connection.in_base + msn
-        start = _HEADER_BYTES + order_length + reflected_length
+        start = HEADER_BYTES + order_length + reflected_length
         held = self.held[connection.remote_group_id]
         if (
             position != connection.received_up_to + 1
             or held.view != connection.in_view  # another connection has gone over to a newer one
-            or flags | reserved | fragment_index
+            or flags | fragment_index
             or fragment_count != 1
             or connection.nacks
             or connection.pending
@@ -165,7 +141,7 @@ class ReferenceLane:
             connection.remote_watermark = back
             connection.collect_sent(back)
         if order_length:
-            held.hold(order_start, data[_HEADER_BYTES : _HEADER_BYTES + order_length])
+            held.hold(order_start, data[HEADER_BYTES : HEADER_BYTES + order_length])
         if watermark > held.watermark:
             held.on_watermark(watermark)
         if committed > held.committed:
@@ -221,7 +197,7 @@ class ReferenceLane:
             (
                 connection.out_prefix or self.make_prefix(connection),
                 _pack_dynamic(
-                    message.flags, 0, 0, 1, len(order_bytes), len(reflected),
+                    message.flags, 0, 1, len(order_bytes), len(reflected),
                     message.position - connection.out_base,
                     connection.in_view.primary_view_num if connection.in_base >= 0 else 0,
                     acknowledged(connection),

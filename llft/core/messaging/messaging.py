@@ -24,7 +24,7 @@ from llft.core.messaging.headers import fragment_key, header_of, names_base, res
 from llft.core.messaging.indexes import Indexes
 from llft.core.messaging.keep_alives import KeepAlives
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
-from llft.core.messaging.lane import Lane, ReferenceLane, ack_delay_ns, acknowledge
+from llft.core.messaging.lane import Lane, ack_delay_ns, acknowledge
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.messaging.watermark import Watermarks
 from llft.core.outbox import Outbox
@@ -35,10 +35,8 @@ from llft.instant import NEVER
 from llft.journal.record import Collected
 from llft.wire.codec import encode, encode_body
 from llft.wire.fragment import Reassembly, slices
-from llft.wire.header import DYNAMIC_BYTES, PREFIX_BYTES
+from llft.wire.header import HEADER_BYTES
 from llft.wire.messages import UNSETTLED, Body, Header, Message, MessageFlag, MessageType
-
-_HEADER_BYTES = PREFIX_BYTES + DYNAMIC_BYTES
 
 
 class Messaging:
@@ -46,7 +44,7 @@ class Messaging:
         self.config = config
         self.standing = standing
         self.outbox = outbox
-        self.lane: Lane = ReferenceLane(standing)
+        self.lane = Lane(standing)
         self.table = ConnectionTable(config.group_id)
         self.indexes = Indexes(self.table)
         self.keep_alives = KeepAlives(config.timeouts, self.arm)
@@ -57,8 +55,8 @@ class Messaging:
         self.reassembly = Reassembly(2 * config.limits.message_bytes, 256)
         self.silent = False
         """True while this primary must not speak to the outside (doubt, switch, minority)."""
-        self.waiting_for_backups = False
-        """Something is held back until a backup reports its watermark."""
+        self.waiting_for_backups = self.waiting_for_all = False
+        """Something is held back until a backup reports its watermark, or until all have."""
         self.recoverable_view: ViewId = NO_VIEW
         """While recovering: the old view, if its start is known. What is reflected of it is wanted."""
         self.on_unagreed_view: Callable[[Connection, Header], None] = lambda connection, header: None
@@ -69,7 +67,7 @@ class Messaging:
         self.dropped = self.peak_sent_count = self.peak_order_bytes = 0
         limits = config.limits
         carried = limits.order_carried_bytes + limits.order_carried_bytes // 2
-        self.fragment_room = max(limits.datagram_bytes - _HEADER_BYTES - carried, 64)
+        self.fragment_room = max(limits.datagram_bytes - HEADER_BYTES - carried, 64)
         """Payload of one datagram, with room for all the order information it may have to carry."""
         self.largest_payload = min(limits.message_bytes, self.fragment_room * 65_535)
 
@@ -142,7 +140,7 @@ class Messaging:
             return False
         orders = self.lane.orders
         if orders.end - orders.unreflected > self.config.limits.order_carried_bytes:
-            self.waiting_for_backups = True
+            self.waiting_for_backups = self.waiting_for_all = True
             return False
         return True
 
@@ -169,7 +167,7 @@ class Messaging:
         gateway waits for their answer, and a heartbeat would be late."""
         lane = self.lane
         lane.flush()
-        if self.config.output_commit_level == 0 or not self.watermarks.of_member:
+        if self.config.output_commit_level == 0 or not self.watermarks.somebody_counts:
             lane.order_committed = max(lane.order_committed, lane.orders.end)
         elif lane.order_committed < lane.orders.end:
             self.waiting_for_backups = True
@@ -181,7 +179,7 @@ class Messaging:
         carried = orders.end - orders.unreflected
         if self.held_for(connection.remote_group_id).unreflected:
             carried += limits.order_carried_bytes // 2
-        return max(limits.datagram_bytes - _HEADER_BYTES - carried, self.fragment_room)
+        return max(limits.datagram_bytes - HEADER_BYTES - carried, self.fragment_room)
 
     def transmit_fragments(
         self, connection: Connection, message: SentMessage, wanted: tuple[int, ...]

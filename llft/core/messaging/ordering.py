@@ -9,16 +9,17 @@ It runs ahead of the application, and a semi-passive backup has nothing but the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.messaging import Messaging
 from llft.identifiers import ConnectionId
 from llft.wire.order import CONNECTION, READ, REMOTE_VIEW, SEND, Entry, OrderContext, OrderDecoder
 
-OPENED = 1
-ACCEPTED = 2
-RESET = 3
-FORGOTTEN = 4
+OPENED: Final = 1
+ACCEPTED: Final = 2
+RESET: Final = 3
+FORGOTTEN: Final = 4
 """What a CONNECTION entry says of a connection's life."""
 
 

@@ -10,10 +10,12 @@ Laws:
 
 from __future__ import annotations
 
+from typing import Final
+
 from llft.identifiers import NO_VIEW, ViewId
 from llft.wire.messages import UNSETTLED, OrderRange
 
-_RANGES_MAX = 1000
+_RANGES_MAX: Final = 1000
 
 
 class HeldOrder:

@@ -7,6 +7,7 @@ message, sent or received, sends it again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.headers import fragment_key
@@ -19,9 +20,9 @@ from llft.wire.codec import encode, encode_body
 from llft.wire.fragment import slices
 from llft.wire.messages import UNSETTLED, Header, Message, MessageFlag, MessageType, NackBody
 
-_NACKED_AT_ONCE = 64
-_FRAGMENTS_NACKED_AT_ONCE = 128
-_RETRANSMITTED_AT_ONCE = 16
+_NACKED_AT_ONCE: Final = 64
+_FRAGMENTS_NACKED_AT_ONCE: Final = 128
+_RETRANSMITTED_AT_ONCE: Final = 16
 
 
 class Retention:
@@ -64,7 +65,8 @@ class Retention:
         client, server, number = connection.connection_id
         body = NackBody(messaging.standing.birth_id, client, server, number, positions)
         if messaging.standing.role == PRIMARY:
-            messaging.send_control(connection, MessageType.NACK, body)
+            if connection.settled:  # else the question is still what of the old view counts
+                messaging.send_control(connection, MessageType.NACK, body)
         elif messaging.standing.role == RECOVERING:
             self._nack_in_recovery(connection, body)
         if messaging.standing.role != PRIMARY:  # while recovering, whoever has it may give it

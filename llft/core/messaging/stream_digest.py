@@ -11,11 +11,12 @@ The digest of what is still here is computed when it is asked for; only what is 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 from zlib import crc32
 
 from llft.core.messaging.kept import ReceivedMessage
 
-UNKNOWN_DIGEST = 1 << 32
+UNKNOWN_DIGEST: Final = 1 << 32
 """No digest: nobody can be contradicted by it."""
 
 

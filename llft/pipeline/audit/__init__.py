@@ -3,7 +3,9 @@
     findings     what a finding is
     lives        what one process did from joining its group to its end, as far as rare records tell
     branches     which views are of the surviving branch, and from which number on a life is not
-    outline      rare records -> lives with their limits, and the findings that need no more than those
+    prints       fingerprints: what lives did, summed up by 4096 order numbers
+    suspects     where the fingerprints of lives differ
+    outline      rare records and prints -> lives with their limits, findings, and what is suspected
     agreement    the central check: all replicas performed, sent and read the same (Theorem 2, digests, clock)
     clock        the group clock never goes back
     delivery     exactly once, in order, what was written: per connection and direction

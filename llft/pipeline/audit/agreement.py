@@ -1,10 +1,8 @@
 """The central check: all replicas of a group performed, sent and read the same under the same order number.
 
-Fingerprint, then drill. A life's rows are summed up by 4096 order numbers: how many, and two sums of their
-hashes, an exclusive or (blind to a row that comes three times) and an addition (not blind to it).
-Fingerprints are small, and those of two runs of the audit can be added up. Where the lives of a group agree
-in all three nothing more is looked at; where they do not, because one joined, ended or was pruned in
-between, or because they really differ, the rows themselves are compared.
+Fingerprint, then drill. Where the lives of a group agree in their fingerprints (`prints`) nothing more is
+looked at; where they do not (`suspects`), because one joined, ended or was pruned in between, or because
+they really differ, the rows themselves are compared, group by group.
 
 It finds Theorem 2 (operations), output digests (D-09) and clock readings (D-18), each by its first
 divergence.
@@ -12,196 +10,248 @@ divergence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
 
-from llft.pipeline.audit.columns import VIEW_NUMBERS, as_findings, by_other, connection_text, view_numbers
-from llft.pipeline.audit.findings import VIOLATION
+from llft.identifiers import ConnectionId
+from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION, Finding
+from llft.pipeline.audit.lives import view_of
+from llft.pipeline.audit.prints import BUCKET_BITS, COMPARED, Numbers, codes, numbers, plain, run_starts
 from llft.pipeline.audit.streams import begin_offsets, surviving_sent
+from llft.pipeline.scan import Pass
+from llft.pipeline.schema import FIELDS, RECORD_SCHEMA
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
-BUCKET_BITS = 12
-CONDITIONS = {"Operated": "theorem2", "Sent": "digests", "ClockRead": "clock"}
-HISTORY = ("world", "group_id", "epoch", "kind")
-OWNER = ("world", "group_id", "kind", "process", "life", "bucket")
-VERSION = (
-    *("under_another", "wall_ns", "replica", "content", *VIEW_NUMBERS, "order_seq_num", "entry", "size"),
-    *("digest", "timestamp", "clock_id", "value_ns"),
-)
-"""What a life has at a place; sorted, the primary's word comes first, else the earliest."""
-MOST_SPANS = 200
-"""Suspected groups and kinds that are named in a filter. More are found by a join alone, which files cannot
-be asked with."""
+    from llft.pipeline.audit.outline import Outline
+    from llft.pipeline.scan import Rows, Where
 
-
-def bucket() -> Column:
-    return F.shiftright("order_seq_num", BUCKET_BITS).alias("bucket")
-
-
-def fingerprints(records: DataFrame) -> DataFrame:
-    """One row for each life, kind and 4096 order numbers."""
-    print_of = F.xxhash64("order_seq_num", "content")
-    return (
-        records.filter(F.col("kind").isin(*CONDITIONS))
-        .groupBy(*OWNER[:-1], bucket())
-        .agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.bit_xor(print_of).alias("xor"),
-            # Shifted, because an addition that overflows is an error; 2^19 rows are room enough for 4096.
-            F.sum(F.shiftrightunsigned(print_of, 20)).alias("total"),
-            F.max("order_seq_num").alias("last_number"),
-            F.min("wall_ns").alias("first_wall_ns"),
-            F.max("wall_ns").alias("last_wall_ns"),
-        )
-    )
-
-
-def merged(prints: DataFrame) -> DataFrame:
-    """Those of several runs, added up."""
-    return prints.groupBy(*OWNER).agg(
-        F.sum("rows").alias("rows"),
-        F.bit_xor("xor").alias("xor"),
-        F.sum("total").alias("total"),
-        F.max("last_number").alias("last_number"),
-        F.min("first_wall_ns").alias("first_wall_ns"),
-        F.max("last_wall_ns").alias("last_wall_ns"),
-    )
-
-
-def suspects(prints: DataFrame, lives: DataFrame) -> DataFrame:
-    """The buckets in which lives differ, or one has rows that are pruned beside others that are not."""
-    last_bucket = F.shiftright("limit", BUCKET_BITS)
-    whose = lives.select("process", "life", "epoch", last_bucket.alias("last_bucket"))
-    differs = [F.min(name) != F.max(name) for name in ("rows", "xor", "total")]
-    straddles = F.max((F.col("bucket") == F.col("last_bucket")).cast("int")) == 1
-    return (
-        prints.join(F.broadcast(whose), ["process", "life"], "inner")
-        .filter(F.col("bucket") <= F.col("last_bucket"))
-        .groupBy(*HISTORY, "bucket")
-        .agg(
-            F.count(F.lit(1)).alias("lives"), (differs[0] | differs[1] | differs[2] | straddles).alias("bad")
-        )
-        .filter("bad AND lives > 1")
-        .select(*HISTORY, "bucket")
-    )
-
-
-def divergences(records: DataFrame, suspected: DataFrame, lives: DataFrame) -> DataFrame:
-    """Findings: the first divergence of each history and kind, in the buckets that are suspected."""
-    spans = _spans(suspected)
-    near = records.filter(_within(spans))
-    differing = (
-        near.transform(_rows_of, suspected, lives)
-        .groupBy(*HISTORY, "key_connection", "key_number")
-        .agg(
-            F.min("content").alias("low"),
-            F.max("content").alias("high"),
-            F.min("order_seq_num").alias("at"),
-            F.sort_array(F.collect_list(F.struct(*VERSION))).alias("all"),
-        )
-        .filter("low != high")
-    )
-    first = differing.groupBy(*HISTORY).agg(
-        F.min_by(F.struct("key_connection", "key_number", "all"), F.col("at")).alias("one")
-    )
-    found = F.filter("all", lambda version: version["content"] != F.col("all")[0]["content"])[0]
-    pairs = (
-        first.select(*HISTORY, "one.*")
-        .withColumn("found", found)
-        .select(*HISTORY, "key_connection", "key_number", F.col("all")[0].alias("expected"), "found")
-    )
-    if spans and all(span["kind"] != "Sent" for span in spans):
-        placed = pairs.withColumn("begin_offset", F.lit(None).cast("long"))
-    else:
-        placed = begin_offsets(pairs, surviving_sent(records.filter(_among(spans)), lives))
-    return placed.transform(_as_findings)
-
-
-def _spans(suspected: DataFrame) -> list[Row]:
-    """Of every suspected group and kind the first and the last bucket; none if they are too many."""
-    first, last = F.min("bucket").alias("first"), F.max("bucket").alias("last")
-    found = suspected.groupBy("group_id", "kind").agg(first, last).limit(MOST_SPANS + 1).collect()
-    return found if len(found) <= MOST_SPANS else []
-
-
-def _among(spans: Sequence[Row]) -> Column:
-    return F.col("group_id").isin(*sorted({span["group_id"] for span in spans})) if spans else F.lit(True)
-
-
-def _within(spans: Sequence[Row]) -> Column:
-    """The order numbers of these buckets: parts of files that have none of them are passed over."""
-    near = [
-        (F.col("kind") == span["kind"])
-        & (F.col("group_id") == span["group_id"])
-        & (F.col("order_seq_num") >= span["first"] << BUCKET_BITS)
-        & (F.col("order_seq_num") < span["last"] + 1 << BUCKET_BITS)
-        for span in spans
+CONDITIONS = dict(zip(COMPARED, ("theorem2", "digests", "clock"), strict=True))
+NOUNS = {
+    "Operated": "Operation",
+    "Sent": "The message sent at order number",
+    "ClockRead": "The clock reading at order number",
+}
+FEW_SUSPECTS = 16
+"""So many buckets are read by the one who asks, without a job: each has 4096 numbers."""
+KEYS = ("world", "group_id", "kind", "process", "life", "order_seq_num", "content", "position", "connection")
+VALUES = ("birth_id", "view", "wall_ns", "entry", "size", "digest", "timestamp", "clock_id", "value_ns")
+DRILL_SCHEMA = StructType([RECORD_SCHEMA[name] for name in (*KEYS, *VALUES)])
+PLACED_SCHEMA = StructType(
+    [
+        *FINDING_SCHEMA,
+        RECORD_SCHEMA["kind"],
+        StructField("key_connection", FIELDS["connection"].dataType),
+        StructField("key_number", LongType()),
+        StructField("greater_size", LongType()),
     ]
-    return reduce(lambda one, other: one | other, near) if near else F.col("kind").isin(*CONDITIONS)
+)
+"""A finding, and of a message what tells where its bytes are."""
+
+Whose = Mapping[tuple[int, int], tuple[int, int, str]]
+"""Of each life of the suspected groups: its epoch, its limit, its name."""
+Places = Mapping[tuple[int, int, int, str], frozenset[int]]
+"""World, group, epoch and kind -> the buckets that are suspected."""
 
 
-def _rows_of(records: DataFrame, buckets: DataFrame, lives: DataFrame) -> DataFrame:
-    """Rows of suspect buckets that are of the surviving branch. A message is told by connection and position,
-    all else by its order number."""
-    whose = lives.select("process", "life", "epoch", "limit", "replica")
-    is_sent = F.col("kind") == "Sent"
-    key_connection = F.when(is_sent, F.col("connection")).alias("key_connection")
-    key_number = F.when(is_sent, F.col("position")).otherwise(F.col("order_seq_num")).alias("key_number")
-    under_another = by_other().alias("under_another")
-    known = [name for name in VERSION if name not in (*VIEW_NUMBERS, "replica", "under_another")]
-    columns: list[Column | str] = ["world", "group_id", "kind", "process", "life", bucket()]
-    columns += [key_connection, key_number, *known, under_another, *view_numbers()]
-    return (
-        records.select(*columns)
-        .join(F.broadcast(whose), ["process", "life"], "inner")
-        .join(F.broadcast(buckets), [*HISTORY, "bucket"], "left_semi")
-        .filter(F.col("order_seq_num") < F.col("limit"))
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """What is suspected, for those who read the rows."""
+
+    whose: Whose
+    places: Places
+
+    @classmethod
+    def of(cls, outline: Outline) -> Drill:
+        places: dict[tuple[int, int, int, str], set[int]] = {}
+        for one in outline.suspects.to_pylist():
+            key = (one["world"], one["group_id"], one["epoch"], one["kind"])
+            places.setdefault(key, set()).add(one["bucket"])
+        groups = {key[:2] for key in places}
+        whose = {
+            (one["process"], one["life"]): (one["epoch"], one["limit"], one["replica"])
+            for one in outline.lives.to_pylist()
+            if (one["world"], one["group_id"]) in groups
+        }
+        return cls(whose, {key: frozenset(buckets) for key, buckets in places.items()})
+
+    @property
+    def kinds(self) -> list[str]:
+        return sorted({key[3] for key in self.places})
+
+    @property
+    def groups(self) -> list[int]:
+        return sorted({key[1] for key in self.places})
+
+    @property
+    def numbers(self) -> range:
+        """From the first suspected order number to the last."""
+        every = [bucket for buckets in self.places.values() for bucket in buckets]
+        return range(min(every) << BUCKET_BITS, max(every) + 1 << BUCKET_BITS)
+
+
+def divergences(rows: Rows, outline: Outline, lives: DataFrame) -> DataFrame:
+    """Findings: the first divergence of each history and kind, in the buckets that are suspected."""
+    drill = Drill.of(outline)
+    where: Where = {"kind": drill.kinds, "group_id": drill.groups, "order_seq_num": drill.numbers}
+    near = Pass(partial(_suspected, drill), DRILL_SCHEMA.names, where)
+    if rows.files and outline.suspects.num_rows <= FEW_SUSPECTS:
+        found = rows.frame.sparkSession.createDataFrame(_first_of_few(drill, rows.read(near)), PLACED_SCHEMA)
+    else:
+        found = _first_of_many(drill, rows.through(DRILL_SCHEMA, near))
+    if "Sent" in drill.kinds:
+        group_id = F.col("group_id").isin(*drill.groups)
+        placed = begin_offsets(found.drop("begin_offset"), surviving_sent(rows.frame.filter(group_id), lives))
+        found = placed.withColumn("end_offset", F.col("begin_offset") + F.col("greater_size"))
+    return found.select(*FINDING_SCHEMA.names)
+
+
+def _first_of_many(drill: Drill, near: DataFrame) -> DataFrame:
+    def first(rows: pa.Table) -> pa.Table:  # Spark does not take a partial for this
+        return _first(drill, rows)
+
+    return near.groupBy("world", "group_id").applyInArrow(first, PLACED_SCHEMA)
+
+
+def _first_of_few(drill: Drill, batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    near = list(batches)
+    rows = pa.Table.from_batches(near) if near else to_arrow_schema(DRILL_SCHEMA).empty_table()
+    found = [to_arrow_schema(PLACED_SCHEMA).empty_table()]
+    for world, group_id in sorted({key[:2] for key in drill.places}):
+        whose = compute.and_(compute.equal(rows["world"], world), compute.equal(rows["group_id"], group_id))
+        found.append(_first(drill, rows.filter(whose)))
+    return pa.concat_tables(found)
+
+
+def _suspected(drill: Drill, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of suspected buckets that are of the surviving branch."""
+    import pyarrow as pa
+
+    for batch in batches:
+        if batch.num_rows:
+            chosen = batch.filter(pa.array(_is_suspected(drill, batch)))
+            yield pa.RecordBatch.from_arrays(
+                [plain(one) for one in chosen.columns], names=chosen.schema.names
+            )
+
+
+def _is_suspected(drill: Drill, batch: pa.RecordBatch) -> Numbers:
+    """Life by life: all rows of a run have one answer but for their numbers."""
+    number = numbers(batch.column("order_seq_num"))
+    owners = [numbers(batch.column(name)) for name in ("world", "group_id", "process", "life")]
+    kinds = batch.column("kind")
+    starts = run_starts(*owners, codes(kinds))
+    wanted = np.zeros(len(number), dtype=bool)
+    for begin, end in zip(starts, [*starts[1:], len(number)], strict=True):
+        world, group_id, process, life = (int(owner[begin]) for owner in owners)
+        epoch, limit, _ = drill.whose.get((process, life), (0, 0, ""))
+        buckets = drill.places.get((world, group_id, epoch, kinds[begin].as_py()), frozenset())
+        run = number[begin:end]
+        wanted[begin:end] = np.isin(run >> BUCKET_BITS, list(buckets)) & (run < limit)
+    return wanted
+
+
+def _first(drill: Drill, rows: pa.Table) -> pa.Table:
+    """Of one group."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    epochs = [drill.whose[owner][0] for owner in zip(*_lists(rows, "process", "life"), strict=True)]
+    rows = rows.append_column("epoch", pa.array(epochs, pa.int32())).combine_chunks()
+    found = []
+    for epoch in sorted(set(epochs)):
+        for kind in COMPARED:
+            is_one = compute.and_(compute.equal(rows["epoch"], epoch), compute.equal(rows["kind"], kind))
+            versions = _first_differing(rows.filter(is_one), kind).to_pylist()
+            if versions:
+                found.append(_placed(drill, versions))
+    return pa.Table.from_pylist(found, schema=to_arrow_schema(PLACED_SCHEMA))
+
+
+def _lists(rows: pa.Table, *names: str) -> list[list[Any]]:
+    return [rows[name].to_pylist() for name in names]
+
+
+def _first_differing(rows: pa.Table, kind: str) -> pa.Table:
+    """All that lives have at the first place where two of them differ. A message is told by connection and
+    position, all else by its order number."""
+    if not rows.num_rows:
+        return rows
+    number, content = (rows[name].to_numpy() for name in ("order_seq_num", "content"))
+    keys = [number]
+    if kind == "Sent":
+        keys = [rows["position"].to_numpy()]
+        keys += [part.to_numpy() for part in rows["connection"].combine_chunks().flatten()]
+    order = np.lexsort((content, *keys))
+    sorted_keys = [key[order] for key in keys]
+    starts = run_starts(*sorted_keys)
+    ends = np.append(starts[1:], len(order))
+    differs = content[order][starts] != content[order][ends - 1]
+    if not differs.any():
+        return rows.slice(0, 0)
+    at = np.minimum.reduceat(number[order], starts)
+    one = np.flatnonzero(differs)[np.argmin(at[differs])]
+    return rows.take(order[starts[one] : ends[one]])
+
+
+def _placed(drill: Drill, versions: list[dict[str, Any]]) -> dict[str, Any]:
+    """The primary's word comes first, else the earliest; the other is the first that is not the same."""
+
+    def name(one: dict[str, Any]) -> str:
+        return drill.whose[one["process"], one["life"]][2]
+
+    def rank(one: dict[str, Any]) -> tuple[bool, int, str, int]:
+        return one["view"]["birth_id"] != one["birth_id"], one["wall_ns"], name(one), one["content"]
+
+    versions.sort(key=rank)
+    expected = versions[0]
+    found = next(one for one in versions if one["content"] != expected["content"])
+    kind, connection = expected["kind"], expected["connection"] if expected["kind"] == "Sent" else None
+    finding = Finding(
+        CONDITIONS[kind],
+        VIOLATION,
+        expected["world"],
+        expected["group_id"],
+        epoch=expected["epoch"],
+        view=str(view_of(found["view"])),
+        order_seq_num=expected["order_seq_num"],
+        replica=name(found),
+        other_replica=name(expected),
+        connection=str(ConnectionId(**connection)) if connection else None,
+        expected=_value(expected),
+        found=_value(found),
+        wall_ns=found["wall_ns"],
+        explanation=f"{NOUNS[kind]} {expected['order_seq_num']} of group {expected['group_id']} is "
+        f"{_value(expected)} at replica {name(expected)} and {_value(found)} at replica {name(found)}.",
     )
-
-
-def _as_findings(placed: DataFrame) -> DataFrame:
-    kind, number = F.col("kind"), F.col("expected.order_seq_num")
-    values = {
-        "condition": F.when(kind == "Operated", "theorem2")
-        .when(kind == "Sent", "digests")
-        .otherwise("clock"),
-        "severity": F.lit(VIOLATION),
-        "view": F.format_string("v%d/p%d", *(f"found.{name}" for name in VIEW_NUMBERS)),
-        "order_seq_num": number,
-        "replica": F.col("found.replica"),
-        "other_replica": F.col("expected.replica"),
-        "connection": connection_text(F.col("key_connection")),
-        "end_offset": F.col("begin_offset") + F.greatest("expected.size", "found.size"),
-        "expected": _value("expected"),
-        "found": _value("found"),
-        "wall_ns": F.col("found.wall_ns"),
+    sizes = (expected["size"], found["size"])
+    return finding._asdict() | {
+        "kind": kind,
+        "key_connection": connection,
+        "key_number": expected["position"] if connection else expected["order_seq_num"],
+        "greater_size": max(sizes) if connection else None,
     }
-    explanation = F.format_string(
-        "%s %d of group %d is %s at replica %s and %s at replica %s.",
-        F.when(kind == "Operated", "Operation")
-        .when(kind == "Sent", "The message sent at order number")
-        .otherwise("The clock reading at order number"),
-        number,
-        "group_id",
-        values["expected"],
-        values["other_replica"],
-        values["found"],
-        values["replica"],
-    )
-    return placed.transform(as_findings, values | {"explanation": explanation})
 
 
-def _value(which: str) -> Column:
+def _value(version: dict[str, Any]) -> str:
     """What a replica has there, as text."""
-    sent = F.format_string(
-        "size %d, digest 0x%x, timestamp %d, order number %d",
-        *(f"{which}.{name}" for name in ("size", "digest", "timestamp", "order_seq_num")),
+    if version["kind"] == "Operated":
+        return str(version["entry"])
+    if version["kind"] == "ClockRead":
+        return f"clock {version['clock_id']} at {version['value_ns']} ns"
+    return (
+        f"size {version['size']}, digest {version['digest']:#x}, timestamp {version['timestamp']}, "
+        f"order number {version['order_seq_num']}"
     )
-    clock = F.format_string("clock %d at %d ns", f"{which}.clock_id", f"{which}.value_ns")
-    kind = F.col("kind")
-    return F.when(kind == "Operated", F.col(f"{which}.entry")).when(kind == "Sent", sent).otherwise(clock)

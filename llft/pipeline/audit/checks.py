@@ -5,7 +5,7 @@ What several checks need is kept in memory while they run (`Case`), and let go o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from llft.pipeline.audit import agreement, clock, delivery, losses, watermark
+from llft.pipeline.audit import agreement, clock, connections, delivery, losses, watermark
 from llft.pipeline.audit.columns import as_findings
 from llft.pipeline.audit.findings import VIOLATION
-from llft.pipeline.audit.outline import Outline, outline, unfold
+from llft.pipeline.audit.outline import Outline, outline
 from llft.pipeline.audit.streams import streams
 from llft.pipeline.histories.transform import check_histories
+from llft.pipeline.scan import Rows
 from llft.pipeline.segments import HARMLESS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -33,6 +35,8 @@ class Case:
     quarantined: DataFrame
     known_prints: DataFrame | None = None
     """The fingerprints, if there are some already: of sealed records there are."""
+    files: Sequence[str] = ()
+    """The Parquet files that have exactly these records, if there are such."""
     kept: list[DataFrame] = field(default_factory=list)
 
     def keep(self, frame: DataFrame) -> DataFrame:
@@ -43,24 +47,24 @@ class Case:
         for frame in self.kept:
             frame.unpersist()
 
-    @cached_property
-    def prints(self) -> DataFrame:
-        if self.known_prints is not None:
-            return self.keep(self.known_prints)
-        return self.keep(agreement.fingerprints(self.records))
+    @property
+    def rows(self) -> Rows:
+        return Rows(self.records, self.files)
 
     @cached_property
     def outline(self) -> Outline:
-        return unfold(self.keep(outline(self.records, self.prints)))
+        return outline(self.rows, self.known_prints)
 
     @cached_property
     def lives(self) -> DataFrame:
-        """On the driver, from where every check broadcasts it: one row for each life of a process."""
-        return self.records.sparkSession.createDataFrame(self.outline.lives.toArrow())
+        return self._local(self.outline.lives)
 
-    @cached_property
-    def suspected(self) -> DataFrame:
-        return self.keep(agreement.suspects(self.prints, self.lives))
+    @property
+    def outlined_findings(self) -> DataFrame:
+        return self._local(self.outline.findings)
+
+    def _local(self, table: pa.Table) -> DataFrame:
+        return self.records.sparkSession.createDataFrame(table)
 
     @cached_property
     def delivered(self) -> DataFrame:
@@ -68,7 +72,16 @@ class Case:
 
     @cached_property
     def written(self) -> DataFrame:
-        return self.keep(streams(self.records, self.lives))
+        """Of the connections that are looked at."""
+        return self.keep(streams(self.near(self.records.filter("kind = 'Sent'")), self.lives))
+
+    @cached_property
+    def unlike(self) -> DataFrame:
+        return self.keep(connections.unlike_connections(self.rows, self.lives))
+
+    def near(self, rows: DataFrame) -> DataFrame:
+        """Of those connections only of which there may be something to be found."""
+        return rows.join(self.unlike, list(connections.CONNECTION), "left_semi")
 
     @cached_property
     def excused(self) -> DataFrame:
@@ -76,8 +89,13 @@ class Case:
 
 
 @contextmanager
-def judging(records: DataFrame, quarantined: DataFrame, prints: DataFrame | None = None) -> Iterator[Case]:
-    case = Case(records, quarantined, prints)
+def judging(
+    records: DataFrame,
+    quarantined: DataFrame,
+    prints: DataFrame | None = None,
+    files: Sequence[str] = (),
+) -> Iterator[Case]:
+    case = Case(records, quarantined, prints, files)
     try:
         yield case
     finally:
@@ -85,26 +103,29 @@ def judging(records: DataFrame, quarantined: DataFrame, prints: DataFrame | None
 
 
 def parts(case: Case) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
-    """Every check by name. The drill and the list of losses read rows again: they are there only where there
-    is something to look at."""
-    yield "outline", lambda: case.outline.findings
+    """Every check by name. Those that read rows again are there only where there is something to look at."""
+    yield "outline", lambda: case.outlined_findings
     yield "damages", lambda: damages(case.quarantined)
-    yield "clock", lambda: clock.steps_back(case.records, case.lives)
-    yield "jumps", lambda: delivery.jumps(case.delivered)
-    yield "disagreements", lambda: delivery.disagreements(case.delivered, case.lives)
-    yield "strangers", lambda: delivery.strangers(case.delivered, case.written, case.lives, case.excused)
-    yield "missing messages", lambda: delivery.missing_messages(case.written, case.lives)
-    yield (
-        "watermark",
-        lambda: watermark.collected_too_early(
-            case.records, case.delivered, case.written, case.lives, case.excused
-        ),
-    )
+    yield "clock", lambda: clock.steps_back(case.rows, case.outline.lives, case.lives)
     yield "histories", lambda: check_histories(case.records)
-    if not case.suspected.isEmpty():
-        yield "agreement", lambda: agreement.divergences(case.records, case.suspected, case.lives)
+    if not case.unlike.isEmpty():
+        yield from _of_connections(case)
+    if case.outline.suspects.num_rows:
+        yield "agreement", lambda: agreement.divergences(case.rows, case.outline, case.lives)
     if not case.lives.filter(losses.IS_CUT).isEmpty():
         yield "losses", lambda: losses.lost_operations(case.records, case.lives)
+
+
+def _of_connections(case: Case) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
+    read, written = case.near(case.delivered), case.written
+    yield "missing messages", lambda: delivery.missing_messages(written, case.lives)
+    yield "jumps", lambda: delivery.jumps(read)
+    yield "disagreements", lambda: delivery.disagreements(read, case.lives)
+    yield "strangers", lambda: delivery.strangers(read, written, case.lives, case.excused)
+    yield (
+        "watermark",
+        lambda: watermark.collected_too_early(case.records, read, written, case.lives, case.excused),
+    )
 
 
 def findings(case: Case) -> DataFrame:

@@ -61,7 +61,8 @@ def audit(spark: SparkSession, question: Question) -> Verdict:
     records = of_groups(store.records(spark), question.groups)
     quarantined = store.quarantined(spark)
     table = question.store / "findings"
-    with judging(records, quarantined, store.prints(spark)) as case:
+    files = () if question.groups else store.files()
+    with judging(records, quarantined, store.prints(spark), files) as case:
         findings(case).transform(asked_for, question).write.mode("overwrite").parquet(str(table))
         found = spark.read.schema(FINDING_SCHEMA).parquet(str(table))
         return _conclude(case, found, question, started_s, new_count)

@@ -91,7 +91,8 @@ def disagreements(delivered: DataFrame, lives: DataFrame) -> DataFrame:
 
 def strangers(delivered: DataFrame, written: DataFrame, lives: DataFrame, excused: DataFrame) -> DataFrame:
     """Bytes were read that the writer did not write: others, or more."""
-    read = delivered.withColumn("sender", other_end()).transform(_with_sender_epoch, lives)
+    known = delivered.withColumn("sender", other_end()).transform(_with_sender_epoch, lives)
+    read = known.filter(F.col("sender_epoch").isNotNull())
     ends = written.select(
         *("world", "connection", F.col("group_id").alias("sender"), F.col("epoch").alias("sender_epoch")),
         *(F.col("end_offset").alias("stream_offset"), "plain_digest"),
@@ -174,7 +175,7 @@ def other_end() -> Column:
 
 def _with_sender_epoch(delivered: DataFrame, lives: DataFrame) -> DataFrame:
     """The history of the writer that was going on when the bytes were read, when its journals end, and
-    whether they are all here. A writer without any journal has not ended: nothing is known of it."""
+    whether they are all here. A writer without any journal has not ended: nothing is known of it (null)."""
     histories = lives.groupBy(
         "world", F.col("group_id").alias("sender"), F.col("epoch").alias("sender_epoch")
     ).agg(
@@ -188,7 +189,7 @@ def _with_sender_epoch(delivered: DataFrame, lives: DataFrame) -> DataFrame:
         ).alias("all")
     )
     begun = F.filter("all", lambda one: (one["begin_ns"] <= F.col("wall_ns")) | (one["sender_epoch"] == 0))
-    joined = delivered.join(F.broadcast(spans), ["world", "sender"], "inner")
+    joined = delivered.join(F.broadcast(spans), ["world", "sender"], "left")
     return joined.withColumn("span", F.element_at(begun, -1)).select("*", "span.*").drop("all", "span")
 
 

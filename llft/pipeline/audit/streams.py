@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
+import numpy as np
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField, StructType
 
 from llft.pipeline.audit.columns import by_other
+from llft.pipeline.audit.prints import Numbers, numbers, run_starts
 from llft.pipeline.schema import FIELDS
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 DIRECTION = ("world", "group_id", "epoch", "connection")
 """The group is the one that writes."""
 MESSAGE = ("order_seq_num", "position", "timestamp", "size", "digest")
+MEASURED = ("position", "size", "digest")
 NO_PRIMARY = 1 << 62
 """More than any time of day."""
 
@@ -39,9 +42,11 @@ STREAM_SCHEMA = StructType(
         StructField("end_offset", LongType()),
         StructField("plain_digest", LongType()),
         StructField("follows", BooleanType()),
+        StructField("is_empty", BooleanType()),
     ]
 )
-"""One row for each message; `follows`: its position is one more than that of the message before."""
+"""One row for each message; `follows`: its position is one more than that of the message before; `is_empty`:
+it has no bytes, only flags."""
 
 
 def surviving_sent(records: DataFrame, lives: DataFrame) -> DataFrame:
@@ -68,7 +73,7 @@ def streams(records: DataFrame, lives: DataFrame) -> DataFrame:
     return (
         once.repartition(*DIRECTION)
         .sortWithinPartitions(*DIRECTION, "order_seq_num")
-        .mapInArrow(_measure, STREAM_SCHEMA)
+        .mapInArrow(measure, STREAM_SCHEMA)
     )
 
 
@@ -83,46 +88,72 @@ class Meter:
     digest: int = 0
     position: int = 0
 
-    def step(self, position: int, size: int, digest: int) -> tuple[int, int, bool]:
-        """The end of the message, the digest of all bytes up to there, and whether its position follows."""
+    def step(self, size: int, digest: int) -> int:
+        """The digest of all bytes up to the end of this message."""
         if size:
             if self.difference:
                 zeros = bytes(size)
                 self.difference = crc32(zeros, self.difference) ^ crc32(zeros)
         else:
             self.difference ^= digest ^ self.digest
-        follows = position == self.position + 1
-        self.digest, self.position = digest, position
-        self.offset += size
-        return self.offset, digest ^ self.difference, follows
+        self.digest = digest
+        return digest ^ self.difference
 
 
-def _measure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def measure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Sorted by direction and order number, so one meter at a time is enough."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = to_arrow_schema(STREAM_SCHEMA)
-    current: tuple[Any, ...] = ()
+    current: tuple[int, ...] = ()
     meter = Meter()
     for batch in batches:
-        # The connection's three numbers, rather than a dictionary for each row.
-        keys = [*map(batch.column, ("world", "group_id", "epoch")), *batch.column("connection").flatten()]
-        values = [*keys, *map(batch.column, ("position", "size", "digest"))]
-        rows = zip(*(column.to_pylist() for column in values), strict=True)
-        measured = []
-        for *key, position, size, digest in rows:
-            direction = tuple(key)
-            if direction != current:
-                current, meter = direction, Meter()
-            measured.append(meter.step(position, size, digest))
-        ends, digests, follows = zip(*measured, strict=True) if measured else ((), (), ())
-        columns = {"end_offset": ends, "plain_digest": digests, "follows": follows}
+        if not batch.num_rows:
+            continue
+        names = [*map(batch.column, ("world", "group_id", "epoch")), *batch.column("connection").flatten()]
+        keys = [numbers(column) for column in names]
+        if tuple(int(key[0]) for key in keys) != current:
+            meter = Meter()
+        columns = _measured(meter, run_starts(*keys), *map(numbers, batch.select(list(MEASURED)).columns))
+        current = tuple(int(key[-1]) for key in keys)
         arrays = [
             pa.array(columns[one.name], one.type) if one.name in columns else batch.column(one.name)
             for one in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _measured(
+    meter: Meter, starts: Numbers, position: Numbers, size: Numbers, digest: Numbers
+) -> dict[str, Numbers]:
+    """All runs at once; only those with flags to be taken out of the digests go step by step. The meter goes
+    on from the batch before, and is left at the end of this one."""
+    stops = np.append(starts[1:], len(size))
+    ends = np.cumsum(size)
+    offset = ends - np.repeat(ends[starts] - size[starts], stops - starts)
+    offset[: stops[0]] += meter.offset
+    before = np.roll(position, 1)
+    before[starts] = 0
+    before[0] = meter.position
+    plain = digest.copy()
+    flagged = np.logical_or.reduceat(size == 0, starts)
+    flagged[0] |= meter.difference != 0
+    last = len(starts) - 1
+    for run in sorted({*np.flatnonzero(flagged).tolist(), last}):
+        one = meter if run == 0 else Meter()
+        if flagged[run]:
+            for at in range(starts[run], stops[run]):
+                plain[at] = one.step(int(size[at]), int(digest[at]))
+        if run == last:
+            meter.difference, meter.digest = one.difference, int(digest[-1])
+            meter.offset, meter.position = int(offset[-1]), int(position[-1])
+    return {
+        "end_offset": offset,
+        "plain_digest": plain,
+        "follows": position == before + 1,
+        "is_empty": size == 0,
+    }
 
 
 def begin_offsets(pairs: DataFrame, sent: DataFrame) -> DataFrame:

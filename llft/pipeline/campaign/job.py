@@ -115,22 +115,23 @@ def done_seeds(campaign: Campaign, directory: Directory) -> int:
     )
 
 
-def journals_of(spark: SparkSession, batches: Sequence[Batch], directory: Directory) -> DataFrame | None:
-    """None if no seed of them left a record."""
-    files = [str(file) for batch in batches if (file := directory.journal_file(batch.number)).exists()]
-    return spark.read.schema(RECORD_SCHEMA).parquet(*files) if files else None
+def journal_files(batches: Sequence[Batch], directory: Directory) -> list[str]:
+    """Those there are: of a batch whose seeds left no record there is none."""
+    every = (directory.journal_file(batch.number) for batch in batches)
+    return [str(file) for file in every if file.exists()]
 
 
 def _judge(spark: SparkSession, batches: Sequence[Batch], directory: Directory, number: int) -> None:
     target = directory.finding_file(number)
     draft = target.with_name(f".{target.name}")
-    records = journals_of(spark, batches, directory)
-    if records is None:
+    files = journal_files(batches, directory)
+    if not files:
         found = spark.createDataFrame([], FINDING_SCHEMA)
         _write(found, draft, target)
         return
+    records = spark.read.schema(RECORD_SCHEMA).parquet(*files)
     nothing = split(spark.createDataFrame([], RECORD_SCHEMA)).quarantined
-    with judging(records, nothing) as case:
+    with judging(records, nothing, files=files) as case:
         _write(findings(case), draft, target)
 
 
@@ -141,8 +142,7 @@ def _write(found: DataFrame, draft: Path, target: Path) -> None:
 
 def _forget_clean(spark: SparkSession, batches: Sequence[Batch], directory: Directory, number: int) -> None:
     """Journals of batches about which there is nothing to find out: a seed gives them again at any time."""
-    files = [file for batch in batches if (file := directory.journal_file(batch.number)).exists()]
-    if not files:
+    if not journal_files(batches, directory):
         return
     outcomes = spark.read.schema(OUTCOME_SCHEMA).parquet(
         *(str(directory.outcome_file(batch.number)) for batch in batches)

@@ -1,4 +1,4 @@
-"""The paper's evaluation from journals alone: see docs/FIGURES.md.
+"""The paper's evaluation from journals alone: see docs/JOURNAL_FIGURES.md.
 
 trips        round trips as the client's end of a connection saw them: latency by size and by replicas
 operations   what a server did between a request and its reply: the price of an operation

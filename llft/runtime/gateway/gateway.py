@@ -11,7 +11,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from llft.config import GroupConfig, Limits, ThreadMode, Timeouts
 from llft.core import events
@@ -26,13 +26,13 @@ from llft.runtime.gateway.relay import CLOSED, RECEIVE_BYTES, STOPPED, Counts, R
 from llft.runtime.gateway.shell import Carrier, Shell, Steps
 from llft.wire.preamble import Address
 
-FAREWELL_NS = 300 * MS
+FAREWELL_NS: Final = 300 * MS
 """So long an ending gateway tries to tell the group that its connections are closed."""
-HALF_OPEN_BOUND_NS = 300_000 * MS
+HALF_OPEN_BOUND_NS: Final = 300_000 * MS
 """So long, twice at most, a client may be silent whose group has ended its stream."""
 
-_LARGE_DATAGRAM_BYTES = 16 * 1024
-_LOGGED_PER_SECOND = 20
+_LARGE_DATAGRAM_BYTES: Final = 16 * 1024
+_LOGGED_PER_SECOND: Final = 20
 
 
 class Gateway:

@@ -11,6 +11,7 @@ import errno
 import select
 import socket
 from collections.abc import Callable
+from typing import Final
 
 from llft.errors import MisuseError
 from llft.instant import MS
@@ -18,11 +19,11 @@ from llft.runtime.gateway.loop import Loop
 from llft.runtime.gateway.stream import address_of
 from llft.wire.preamble import Address
 
-BACKLOG = 1024
-_ACCEPTED_AT_ONCE = 64
-_PAUSE_NS = 100 * MS
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_ANYWHERE = {"": "0.0.0.0", "localhost": "127.0.0.1"}
+BACKLOG: Final = 1024
+_ACCEPTED_AT_ONCE: Final = 64
+_PAUSE_NS: Final = 100 * MS
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_ANYWHERE: Final = {"": "0.0.0.0", "localhost": "127.0.0.1"}
 
 OnClient = Callable[[socket.socket, Address], None]
 

@@ -12,13 +12,14 @@ import heapq
 import select
 import time
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from llft.instant import MS, NEVER
 
 Handler = Callable[[int], None]
 
-_BATCH = 512
-_LONGEST_WAIT_NS = 1000 * MS
+_BATCH: Final = 512
+_LONGEST_WAIT_NS: Final = 1000 * MS
 
 
 class Alarm:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from llft.errors import MisuseError
 from llft.identifiers import BirthId
@@ -28,10 +28,10 @@ from llft.runtime.native.spool import open_spool
 from llft.runtime.settings import Settings
 from llft.runtime.transport import open_transport
 
-FLUSH_INTERVAL_NS = 100 * MS
-PUBLISH_INTERVAL_NS = 5_000 * MS
+FLUSH_INTERVAL_NS: Final = 100 * MS
+PUBLISH_INTERVAL_NS: Final = 5_000 * MS
 
-_RANDOM_GROUP = 0x8000_0000
+_RANDOM_GROUP: Final = 0x8000_0000
 """Named groups have 31 bits (`settings.group_id_of`), so the ids of gateways are none of theirs."""
 
 

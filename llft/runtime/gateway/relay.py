@@ -25,7 +25,7 @@ import errno
 import socket
 from collections import Counter
 from collections.abc import Generator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from llft.core.determinizer.operations import Close, Connect, Failure, HalfClose, Receive, Send
 from llft.errors import PeerError
@@ -36,14 +36,14 @@ from llft.runtime.gateway.shell import Shell, Steps
 from llft.runtime.gateway.stream import Stream
 from llft.wire.preamble import PREAMBLE_BYTES, Address, Answer, Inbound, Outbound, pack, unpack
 
-RECEIVE_BYTES = 64 * 1024
-UNSENT_BYTES_MAX = 256 * 1024
-CONNECT_BOUND_NS = 30_000 * MS
+RECEIVE_BYTES: Final = 64 * 1024
+UNSENT_BYTES_MAX: Final = 256 * 1024
+CONNECT_BOUND_NS: Final = 30_000 * MS
 
-CLOSED = "closed"
-STOPPED = "gateway stopped"
-REFUSED = "group not there"
-ABANDONED = "left half-open"
+CLOSED: Final = "closed"
+STOPPED: Final = "gateway stopped"
+REFUSED: Final = "group not there"
+ABANDONED: Final = "left half-open"
 
 
 class Counts:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, Protocol, final
+from typing import Any, Final, Protocol, final
 
 from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Spawn
@@ -25,10 +25,10 @@ from llft.errors import InvariantError
 from llft.identifiers import BirthId, GroupId, ThreadId
 from llft.journal.record import Record
 
-RUNS_PER_TURN = 512
+RUNS_PER_TURN: Final = 512
 
-_MAIN_THREAD = 1
-_DEADLINE_PASSED = events.DeadlinePassed()
+_MAIN_THREAD: Final = 1
+_DEADLINE_PASSED: Final = events.DeadlinePassed()
 _OperationInvoked = events.OperationInvoked
 _MessageReceived = events.MessageReceived
 

@@ -30,7 +30,7 @@ from llft.identifiers import BirthId, GroupId
 from llft.journal.record import MembershipChanged, Record, RoleChanged, Superseded
 from llft.runtime.native.build import build
 from llft.runtime.transport.interface import Address, Transport
-from llft.wire.header import HEADER_BYTES, PREFIX_BYTES
+from llft.wire.header import HEADER_BYTES, PREFIX_BYTES, flags_of
 from llft.wire.messages import MessageFlag, MessageType
 
 SLOTS = 64
@@ -42,12 +42,16 @@ TYPE_PLACE = 1
 """Of the message type in a datagram (`wire.header`); the flags follow the prefix, the sender the header."""
 
 _HEARTBEAT = int(MessageType.HEARTBEAT)
-_ASKING = int(MessageFlag.ANSWER_AT_ONCE)
+_ASKING = int(MessageFlag.ANSWER_AT_ONCE | MessageFlag.ONE_ANSWERS)
+_JOINING = int(MessageFlag.WITHOUT_PAST)
+"""It fetches much, so it needs a pulse; that a repeated beat still says so afterwards does no harm (D-70)."""
 _TURNS = (
     int(MessageType.PROPOSE_PRIMARY),
     int(MessageType.PROPOSE_PRIMARY_ACK),
     int(MessageType.PROPOSE_BACKUP),
 )
+NOTED = frozenset((_HEARTBEAT, *_TURNS))
+"""The kinds of datagrams that `note` is for; of others it learns nothing."""
 _TURNING_RECORDS = (RoleChanged, MembershipChanged)
 _GOING = MessageFlag.SWITCH | MessageFlag.LEAVING
 _BIRTH = struct.Struct("<IIQ")
@@ -161,10 +165,10 @@ class NativePulse:
     def note(self, to: GroupId | BirthId, data: bytes) -> None:
         kind = data[TYPE_PLACE]
         if kind == _HEARTBEAT:
-            flags = data[PREFIX_BYTES]
-            if to != self._to or flags & ~_ASKING or not data.startswith(self._prefix):
+            flags = flags_of(data)
+            if to != self._to or flags & ~(_ASKING | _JOINING) or not data.startswith(self._prefix):
                 self._consider(to, data)
-            elif flags:
+            elif flags & _ASKING:
                 self._live(originals.monotonic_ns())
             else:
                 self._beaten(data)
@@ -187,10 +191,10 @@ class NativePulse:
 
     def _consider(self, to: GroupId | BirthId, data: bytes) -> None:
         """A Heartbeat unlike the last one."""
-        flags = data[PREFIX_BYTES]
+        flags = flags_of(data)
         if flags & _GOING:
             self._forget()
-        if flags or self._over or not data.startswith(self._sender, HEADER_BYTES):
+        if flags & ~_JOINING or self._over or not data.startswith(self._sender, HEADER_BYTES):
             return
         self._to = to
         self._set_route(self._transport.route(to))

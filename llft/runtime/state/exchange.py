@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from llft.core import events
 from llft.core.effects import CaptureState
-from llft.errors import PeerError
+from llft.errors import InvariantError, PeerError
 from llft.past.checkpoint import Checkpoint, pack, unpack
 from llft.runtime.state.restart import Restart
 
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 
 def captured(driver: Driver, effect: CaptureState) -> events.StateCaptured:
-    """Where the program is now, in the words of its log."""
+    """Where the program is now, in the words of its log. Of a program whose log is still elsewhere the words
+    would be wrong: that it was never born."""
     application, core, world = driver.application, driver.core, driver.world
+    if not core.standing.has_past:
+        raise InvariantError("captured_without_past")
     log = application.log
     out = list(application.out_for_core)
     is_out = core.determinizer.is_out
@@ -50,6 +53,7 @@ def restore(driver: Driver, state: bytes) -> None:
                 raise  # the bytes are not a log: they are fetched again
             except Exception as error:  # noqa: BLE001 (the driver's invariant 4)
                 driver.fail_replay(error)
+            driver.wish(events.StateStored(held=True))
 
     driver.application.begin_restoring()
     driver.world.restore(checkpoint, replay)

@@ -9,15 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from llft import originals
-from llft.config import GroupConfig
-from llft.core import effects, events
-from llft.core.replica import Replica
 from llft.errors import InvariantError
 from llft.identifiers import NO_VIEW, BirthId, ViewId
-from llft.instant import NEVER
 from llft.journal.record import Record
 from llft.past.checkpoint import Checkpoint, Fingerprint, Told
 from llft.past.keeper import Verdict
@@ -28,26 +24,12 @@ from llft.runtime.driver import Driver
 from llft.runtime.own_directory import DATA, Data
 from llft.runtime.poller import Poller
 from llft.runtime.state.hooks import Hooks
+from llft.runtime.state.no_core import NoCore
 from llft.runtime.state.restart import Restart
 from llft.runtime.state.scratch import Task
 
 FAILED_STATUS = 70
 _PIECE_BYTES = 1 << 20
-
-
-class NoCore:
-    """In the place of a core: whoever comes here has left the log."""
-
-    live = False
-
-    def __init__(self) -> None:
-        self.config = GroupConfig(group_id=1)
-
-    def next_deadline(self) -> int:
-        return NEVER
-
-    def step(self, event: events.Event, now_ns: int) -> list[effects.Effect]:
-        raise InvariantError("scratch_beyond_its_log", event=event)
 
 
 class ScratchWorld:
@@ -86,7 +68,7 @@ class ScratchLife(ScratchWorld):
         self._hooks: Hooks | None = None
         self._endpoints: dict[str, int] = specification.get("endpoints", {})
         self._data = Data(*specification[DATA]).path if DATA in specification else ""
-        self.driver = Driver(cast(Replica, NoCore()), self, self, Poller())
+        self.driver = Driver(NoCore(), self, self, Poller())
         self.call = self.driver.call
         self.spawn = self.driver.spawn
         self.current = self.driver.current
@@ -132,7 +114,7 @@ def follow_image(driver: Driver, task: Task) -> None:
     """This process was restored from an image; its port is the one that it had. Lock held."""
     world = ScratchWorld()
     driver.world = driver.network = world
-    driver.begin_again(cast(Replica, NoCore()), Poller())
+    driver.begin_again(NoCore(), Poller())
     application = driver.application
     application.begin_again(task.position, task.digest)
     application.witness = Witness()

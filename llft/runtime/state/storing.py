@@ -66,7 +66,7 @@ class Storing:
             originals.start_new_thread(self._run, (self._catch_up, self.stored, wanted, answer))
 
     def restore(self, wanted: Checkpoint, done: Done) -> None:
-        """Promotion. If a joiner has not got everything yet, there may be other members that have it."""
+        """Promotion; or a semi-active replica joins, which holds nothing yet."""
         stored, self.stored = self.stored, None
         self._runs = True
         if stored is not None and stored.has(wanted):

@@ -34,9 +34,20 @@ def prepare(root: Path, path: str, *, goes_on: bool) -> None:
     if _copies(root):
         remedy = f"put the copy that you want in the place of {path}, then remove {root}"
         raise MisuseError("data-of-an-earlier-run", remedy, directory=str(root))
-    os.makedirs(path, exist_ok=True)
+    _found(Path(path), root)
     root.mkdir(mode=0o700, exist_ok=True)
     (root / SEED).write_bytes(pack(path))
+
+
+def _found(directory: Path, root: Path) -> None:
+    """It is there afterwards, and can be part of a state: a copy of it has an end."""
+    if root.resolve().is_relative_to(directory.resolve()):
+        remedy = "choose a directory that has the program's files and nothing else"
+        raise MisuseError("data-contains-the-run", remedy, data=str(directory), run=str(root))
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise MisuseError("data-is-no-directory", "give a directory", path=str(directory)) from None
 
 
 def set_aside(root: Path) -> None:

@@ -18,23 +18,25 @@ from collections.abc import Callable
 from enum import IntEnum
 from hmac import compare_digest
 from itertools import count
+from typing import Final
 from zlib import crc32
 
 from llft.identifiers import BirthId, GroupId
 from llft.runtime.transport.keys import MAC_BYTES, KeyRing, keyed_hash
 from llft.runtime.transport.senders import IDENTITY, Sender, Senders
 
-VERSION = 0xF1
-BIRTH = struct.Struct(">IIQ")
-BIRTH_PLACE = slice(6, 6 + BIRTH.size)
-_SEQUENCE = struct.Struct(">Q")
-_IDENTITY_END = 2 + IDENTITY.size
-HEADER_BYTES = _IDENTITY_END + _SEQUENCE.size
-ENVELOPE_BYTES = HEADER_BYTES + MAC_BYTES
+VERSION: Final = 0xF1
+BIRTH: Final = struct.Struct(">IIQ")
+BIRTH_START: Final = 6
+BIRTH_END: Final = BIRTH_START + BIRTH.size
+_SEQUENCE: Final = struct.Struct(">Q")
+_IDENTITY_END: Final = 2 + IDENTITY.size
+HEADER_BYTES: Final = _IDENTITY_END + _SEQUENCE.size
+ENVELOPE_BYTES: Final = HEADER_BYTES + MAC_BYTES
 
-_CHANNEL_BIT = 62
-_NUMBER_MASK = (1 << _CHANNEL_BIT) - 1
-_CRC_PADDING = b"llft, no key"
+_CHANNEL_BIT: Final = 62
+_NUMBER_MASK: Final = (1 << _CHANNEL_BIT) - 1
+_CRC_PADDING: Final = b"llft, no key"
 
 Mac = Callable[[bytes | memoryview], bytes]
 
@@ -98,7 +100,7 @@ class Opener:
         """Who sent it, and the data; None if it is not to be looked at. The cheap reasons come first."""
         if len(datagram) < ENVELOPE_BYTES or datagram[0] != VERSION:
             return self._drop("malformed")
-        if datagram[BIRTH_PLACE] == self._own_birth:
+        if datagram[BIRTH_START:BIRTH_END] == self._own_birth:
             return self._drop("own")
         mac = self._macs.get(datagram[1])
         if mac is None:

@@ -13,15 +13,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from hashlib import blake2b
+from typing import Final
 
 from llft.errors import MisuseError
 
-PUBLIC_KEY_NUMBER = 0
-MAC_BYTES = 16
+PUBLIC_KEY_NUMBER: Final = 0
+MAC_BYTES: Final = 16
 
-_SHORTEST_KEY_BYTES = 16
-_LONGEST_KEY_BYTES = blake2b.MAX_KEY_SIZE
-_LARGEST_FILE_BYTES = 64 * 1024
+_SHORTEST_KEY_BYTES: Final = 16
+_LONGEST_KEY_BYTES: Final = blake2b.MAX_KEY_SIZE
+_LARGEST_FILE_BYTES: Final = 64 * 1024
 
 
 class KeyRing:

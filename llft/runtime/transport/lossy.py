@@ -7,12 +7,13 @@ held back comes after later datagrams, or with a later call of `receive`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from llft.identifiers import BirthId, GroupId
 from llft.runtime.settings import FaultInjection
 from llft.runtime.transport.interface import Address, Peer, Transport
 
-_WORD = (1 << 64) - 1
+_WORD: Final = (1 << 64) - 1
 
 
 class Chance:

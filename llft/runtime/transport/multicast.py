@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import _socket
 from collections.abc import Sequence
+from typing import Final
 
 from llft.identifiers import GroupId
 from llft.runtime.transport import sockets
 from llft.runtime.transport.interface import Address
 from llft.runtime.transport.senders import Senders
 
-_FIRST_ADDRESS = 239 << 24 | 192 << 16
-_MOST_GROUPS = 1024
-_GROUP_BITS = (1 << 18) - 1
+_FIRST_ADDRESS: Final = 239 << 24 | 192 << 16
+_MOST_GROUPS: Final = 1024
+_GROUP_BITS: Final = (1 << 18) - 1
 
 
 def multicast_ip(group_id: GroupId) -> str:

@@ -11,21 +11,22 @@ import _socket
 import struct
 from array import array
 from contextlib import suppress
+from typing import Final
 
 from llft.identifiers import BirthId
-from llft.runtime.transport.envelope import BIRTH, BIRTH_PLACE
+from llft.runtime.transport.envelope import BIRTH, BIRTH_START
 
-SO_ATTACH_FILTER = 26
-_UDP_HEADER_BYTES = 8
-_INSTRUCTION = struct.Struct("@HBBI")
+SO_ATTACH_FILTER: Final = 26
+_UDP_HEADER_BYTES: Final = 8
+_INSTRUCTION: Final = struct.Struct("@HBBI")
 _LOAD_LENGTH, _LOAD_WORD, _UNLESS_AT_LEAST, _UNLESS_EQUAL, _RETURN = 0x80, 0x20, 0x35, 0x15, 0x06
-_ALL = 0xFFFF_FFFF
+_ALL: Final = 0xFFFF_FFFF
 
 
 def program(birth_id: BirthId) -> bytes:
     """Classic BPF. Shorter ones than an envelope pass: they are counted as what they are."""
     words = struct.unpack(">4I", BIRTH.pack(*birth_id))
-    place = _UDP_HEADER_BYTES + BIRTH_PLACE.start
+    place = _UDP_HEADER_BYTES + BIRTH_START
     code = [(_LOAD_LENGTH, 0, 0, 0), (_UNLESS_AT_LEAST, 0, 2 * len(words) + 1, place + BIRTH.size)]
     for index, word in enumerate(words):
         code.append((_LOAD_WORD, 0, 0, place + 4 * index))

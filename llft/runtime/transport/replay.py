@@ -9,9 +9,10 @@ one, and a datagram may be lost anyway.
 from __future__ import annotations
 
 from array import array
+from typing import Final
 
-WIDTH = 4096
-_MASK = WIDTH - 1
+WIDTH: Final = 4096
+_MASK: Final = WIDTH - 1
 
 
 class ReplayWindow:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Final
 
 from llft.identifiers import BirthId, GroupId
 from llft.instant import SECOND
 from llft.runtime.transport.interface import Address
 from llft.runtime.transport.replay import ReplayWindow
 
-IDENTITY = struct.Struct(">IIIQH")
+IDENTITY: Final = struct.Struct(">IIIQH")
 """Group id, birth id (host, pid, start), service port: 22 bytes that stay the same for a process's life."""
 
-MOST_SENDERS = 512
-SILENCE_NS = 60 * SECOND
+MOST_SENDERS: Final = 512
+SILENCE_NS: Final = 60 * SECOND
 """After so long a silence nothing is sent to an address that was learned."""
 
 NOWHERE: Address = ("", 0)

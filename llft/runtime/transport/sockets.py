@@ -9,16 +9,17 @@ import errno
 import fcntl
 import select
 from collections.abc import Sequence
+from typing import Final
 
 from llft import originals
 from llft.errors import MisuseError
 from llft.runtime.poller import FIRST_FD
 from llft.runtime.transport.interface import Address
 
-RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024
+RECEIVE_BUFFER_BYTES: Final = 8 * 1024 * 1024
 """A lazy receiver sleeps while datagrams pile up, and a small one takes 768 bytes of kernel memory."""
-SO_RCVBUFFORCE = 33
-QUIETLY = _socket.MSG_NOSIGNAL
+SO_RCVBUFFORCE: Final = 33
+QUIETLY: Final = _socket.MSG_NOSIGNAL
 """For TCP: the program may have given SIGPIPE back its deadly default."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _socket
 import errno
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from llft import originals
 from llft.errors import MisuseError
@@ -23,16 +24,16 @@ from llft.runtime.transport.own_filter import ignore_own
 from llft.runtime.transport.senders import NOWHERE
 from llft.runtime.transport.unicast import UnicastAddressing
 
-BATCH_DATAGRAMS = 256
-LOOPBACK_DATAGRAM_BYTES = 60 * 1024
-NETWORK_DATAGRAM_BYTES = 1400
+BATCH_DATAGRAMS: Final = 256
+LOOPBACK_DATAGRAM_BYTES: Final = 60 * 1024
+NETWORK_DATAGRAM_BYTES: Final = 1400
 """Fits an Ethernet frame with room for a tunnel's headers (D-12)."""
 
-_COUNTED = (
+_COUNTED: Final = (
     *("sent", "sent_bytes", "received", "received_bytes"),
     *("lost_at_sending", "unknown_process", "receive_errors"),
 )
-_OUR_FAULT = (errno.EBADF, errno.EMSGSIZE, errno.ENOTSOCK)
+_OUR_FAULT: Final = (errno.EBADF, errno.EMSGSIZE, errno.ENOTSOCK)
 """A send that fails for one of these would fail for ever: an error, and no lost datagram."""
 
 

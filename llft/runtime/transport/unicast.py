@@ -9,14 +9,15 @@ replay window drops one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from llft.identifiers import GroupId
 from llft.instant import MS
 from llft.runtime.transport.interface import Address
 from llft.runtime.transport.senders import Senders
 
-_REFRESH_NS = 100 * MS
-_MOST_GROUPS = 1024
+_REFRESH_NS: Final = 100 * MS
+_MOST_GROUPS: Final = 1024
 
 
 class UnicastAddressing:

@@ -48,14 +48,13 @@ PLANTS = (
         "recovery-ignores-remote-order",
         "a new primary does not use the order information that remote groups hold",
         (Patch(Recovery, "on_answer", _asks_nobody),),
-        seed=7,
+        seed=2,
     ),
     Plant(
         "recovery-does-not-wait",
         "a new primary does not wait for the answers of the remote groups",
         (Patch(Recovery, "collected", returns(True)),),
         profile="loss",
-        seed=1,
     ),
     Plant(
         "settle-without-check",
@@ -65,7 +64,7 @@ PLANTS = (
             Patch(view_answers, "has_sent_other", returns(False)),
         ),
         profile="double-crash-loss",
-        seed=5,
+        seed=86,
     ),
     Plant(
         "superseded-stays",
@@ -77,6 +76,6 @@ PLANTS = (
         "excluded-backup-stays",
         "a backup that was removed from the membership does not reset",
         (Patch(inbox, "on_membership_change", _stays),),
-        seed=3,
+        seed=10,
     ),
 )

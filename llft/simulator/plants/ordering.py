@@ -38,8 +38,8 @@ def _of_the_best(original: Any) -> Any:
 
 def _reported_ahead(by: int) -> Slip:
     def slip(original: Any) -> Any:
-        def report(self: Watermarks, birth_id: Any, watermark: int, executed: int) -> None:
-            original(self, birth_id, watermark + by, executed)
+        def report(self: Watermarks, birth_id: Any, watermark: int, executed: int, *, has_past: bool) -> None:
+            original(self, birth_id, watermark + by, executed, has_past=has_past)
 
         return report
 
@@ -66,19 +66,19 @@ PLANTS = (
         "skip-reflection",
         "a remote group neither keeps nor reflects the order information that it gets",
         (Patch(HeldOrder, "hold", does_nothing),),
-        seed=1,
+        seed=2,
     ),
     Plant(
         "order-never-asked-for",
         "a backup does not ask its primary for order information that it misses",
         (Patch(IntraGroup, "note_order_end", does_nothing),),
-        seed=2,
+        seed=4,
     ),
     Plant(
         "watermark-without-messages",
         "a backup reports the end of its order information as its watermark, though messages are missing",
         (Patch(Replica, "own_watermark", _whole_stream),),
-        seed=1,
+        seed=3,
     ),
     Plant(
         "watermark-too-high",
@@ -95,6 +95,6 @@ PLANTS = (
         "send-before-recording",
         "a message leaves before the order entry of its own sending is recorded",
         (Patch(VirtualSockets, "write", _leaves_first),),
-        seed=4,
+        seed=2,
     ),
 )

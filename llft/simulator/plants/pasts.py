@@ -98,6 +98,14 @@ def _has_state_when_accepted(original: Any) -> Any:
     return accepted
 
 
+def _has_past_with_the_state(original: Any) -> Any:
+    def become(self: Replica, state: dict[str, Any]) -> None:
+        original(self, state)
+        self.standing.has_past = True
+
+    return become
+
+
 def _gives_in_the_midst_of_the_past(original: Any) -> Any:
     def replay(self: Remembering, *past: Any, **named: Any) -> None:
         original(self, *past, **named)
@@ -196,7 +204,7 @@ PLANTS = (
         "a member does not keep the state that a joiner is just fetching",
         (Patch(Keeper, "lend", _no_lease),),
         profile="join-storm",
-        seed=39,
+        seed=1,
     ),
     Plant(
         "forget-lease-of-the-log",
@@ -210,7 +218,6 @@ PLANTS = (
         "a checkpoint does not say which thread had a result and had not called yet",
         (Patch(checkpoints, "pack", _nobody_was_out),),
         profile="join-storm",
-        seed=29,
     ),
     Plant(
         "late-results-not-named",
@@ -223,6 +230,13 @@ PLANTS = (
         "a joiner counts as one that has the state when it is accepted",
         (Patch(Replica, "accepted", _has_state_when_accepted),),
         profile="join-storm",
+    ),
+    Plant(
+        "joiner-counts-without-past",
+        "a joiner counts as a backup while it is still fetching its program's past",
+        (Patch(Replica, "_become_what_the_state_says", _has_past_with_the_state),),
+        profile="join-storm",
+        seed=484,
     ),
     Plant(
         "joiner-serves-early",
@@ -270,7 +284,7 @@ PLANTS = (
         "a restarted group takes all mutexes for free",
         (Patch(resumed, "resumption", _without(held={})),),
         profile="restart",
-        seed=19,
+        seed=14,
     ),
     Plant(
         "forget-clock-at-restart",

@@ -18,6 +18,7 @@ from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from llft.errors import MisuseError
+from llft.lane import choice
 
 Slip = Callable[[Any], Any]
 """From the original function to the one with the bug."""
@@ -44,6 +45,10 @@ class Plant(NamedTuple):
 @contextmanager
 def applied(plant: Plant) -> Iterator[None]:
     """Plant, and put back. Objects made meanwhile keep the bug; they are not to be used afterwards."""
+    if choice.in_use() == "compiled":
+        raise MisuseError(
+            "plants_need_the_reference_lane", f"set {choice.VARIABLE}=reference", plant=plant.name
+        )
     originals: list[tuple[Any, str, Any]] = []
     try:
         for owner, attribute, slip in plant.patches:

@@ -3,7 +3,8 @@
 The runtime's replica process does the same with files, sockets and threads. Laws:
 
 1. What the program was given is on disk before anything leaves the process that follows from it (`flush`).
-2. A program that is being restored is not of use to anybody yet: a group that has only such ones is lost.
+2. A program whose past is still being fetched is not of use to anybody: who has only that does not take over
+   (the core's StateStored, D-70), and a group that has only such ones is lost.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from llft.core import events
+from llft.errors import InvariantError
 from llft.past.checkpoint import unpack
 from llft.past.history import VERSION, Heading, Past, view_number
 from llft.past.resumed import Resumed
@@ -76,6 +78,8 @@ class Keeping:
         self._world.at(self._world.now_ns + TEND_NS, self._tend)
 
     def _look_after(self) -> None:
+        if self.fetching and self._process.core.role == "primary":
+            self._object_to("is the primary, and its program's past is elsewhere")
         self.checkpoints.tend()
         base, _ = self.checkpoints.newest()
         if self._writer is not None and self._writer.begun and base != self._writer.base:
@@ -109,6 +113,8 @@ class Keeping:
     # Joining.
 
     def capture(self) -> bytes:
+        if self.fetching:  # what it would say is that the program had no past
+            raise InvariantError("captured_without_past")
         return self.checkpoints.taken(self._process.birth_id)
 
     def restore(self, state: bytes) -> None:
@@ -121,6 +127,8 @@ class Keeping:
             if wanted.base is not None:
                 self.checkpoints.adopt(wanted.base, image)
             self._repeat(log, wanted.out, wanted.base, image)
+            if self._process.alive:
+                self._process.step(events.StateStored(held=True))
 
         self._fetching = Fetching(
             self._world,

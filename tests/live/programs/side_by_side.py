@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 LOCK, RLOCK = threading.Lock(), threading.RLock()
@@ -57,7 +58,8 @@ def wait_in_vain(name):
 
 
 def draw(name):
-    return [random.random() for _ in range(4)], random.choice("abcdef"), os.urandom(2), time.time_ns()
+    numbers, letter = [random.random() for _ in range(4)], random.choice("abcdef")
+    return numbers, letter, os.urandom(2), time.time_ns(), [str(uuid.uuid1()) for _ in range(8)]
 
 
 def open_sockets(name):

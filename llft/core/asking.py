@@ -1,0 +1,96 @@
+"""Which backups a primary asks how far they have the order log, and when (D-10, D-48).
+
+What waits for the output commit waits for answers, and every answer costs a datagram at both ends. So one
+question is under way at a time: what is recorded meanwhile is asked for when the answer is there. And if one
+backup is enough to commit, one is asked, the next primary: the others tell with their own heartbeats. Where
+messages cannot carry all the order information that somebody may miss, all are asked, however often.
+
+    idle       nothing is asked for
+    asked      up to `end`, since `asked_ns`; over when so much is committed
+    overdue    no answer within PATIENCE: all are asked, and whoever kept the group waiting is in doubt
+
+A backup in doubt is not asked alone for DOUBT_INTERVALS, nor before it has come to where it was asked for:
+one that is slow, or stopped and not removed yet, holds up one reply for PATIENCE, and no other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from llft.identifiers import NO_BIRTH, BirthId
+from llft.instant import NEVER
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+DOUBT_INTERVALS: Final = 50
+
+
+class Asking:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.standing = replica.standing
+        self.messaging = replica.messaging
+        interval_ns = replica.config.timeouts.heartbeat_interval_ns
+        self.spacing_ns = interval_ns // 10
+        self.patience_ns = interval_ns // 2
+        self.end = 0
+        self.asked_ns = 0
+        self.alone: BirthId = NO_BIRTH
+        """Who was asked, if it was one of several."""
+        self._doubted: BirthId = NO_BIRTH
+        self._doubted_end = self._doubted_until_ns = 0
+        self._doubt_ns = DOUBT_INTERVALS * interval_ns
+        self.answer_wanted = False
+        """At a backup: the primary waits for its watermark."""
+
+    @property
+    def under_way(self) -> bool:
+        """At level 0 nothing waits for a commit, but the first message of a connection for one backup."""
+        if self.replica.config.output_commit_level == 0:
+            return self.messaging.watermarks.committed(1, self.end) < self.end
+        return self.messaging.lane.order_committed < self.end
+
+    def next_deadline(self) -> int:
+        if self.under_way and not self.messaging.waiting_for_all:
+            return self.asked_ns + self.patience_ns
+        return self.asked_ns + self.spacing_ns if self.messaging.waiting_for_backups else NEVER
+
+    def on_deadline(self) -> None:
+        """An answer is overdue, or what waited may be asked for now."""
+        now_ns = self.replica.now_ns
+        if self.under_way and now_ns >= self.asked_ns + self.patience_ns:
+            self.messaging.waiting_for_backups = True
+            if self.alone != NO_BIRTH:
+                self._doubted, self._doubted_end = self.alone, self.end
+                self._doubted_until_ns = now_ns + self._doubt_ns
+
+    def membership_changed(self) -> None:
+        """Nobody waits for the dead: if it was asked alone, all are asked now."""
+        if self.under_way and self.alone != NO_BIRTH and self.alone not in self.standing.backups:
+            self.asked_ns, self.alone = 0, NO_BIRTH
+            self.messaging.waiting_for_backups = True
+
+    def serve(self) -> None:
+        """Something waits for backups: tell them what they miss, and ask, if it is time."""
+        if self.replica.now_ns < self.next_deadline():
+            return  # and the wish is kept until then
+        orders, known = self.messaging.lane.orders, self.messaging.watermarks.of_member
+        self.alone = NO_BIRTH if self.messaging.waiting_for_all else self._who_is_enough()
+        self.messaging.waiting_for_backups = self.messaging.waiting_for_all = False
+        from_offset = known[self.alone] if self.alone != NO_BIRTH else min(known.values(), default=orders.end)
+        if from_offset < orders.end:
+            self.asked_ns, self.end = self.replica.now_ns, orders.end
+            self.replica.intra.send_order(from_offset, orders.end, ask=True, one=self.alone != NO_BIRTH)
+
+    def _who_is_enough(self) -> BirthId:
+        """The backup of rank 2, if its answer commits (D-70), and if it is known to answer."""
+        watermarks = self.messaging.watermarks
+        if self.replica.config.output_commit_level > 1 or len(watermarks.of_member) < 2:
+            return NO_BIRTH
+        first = self.standing.backups[0]
+        return first if watermarks.counts(first) and not self._is_doubted(first) else NO_BIRTH
+
+    def _is_doubted(self, backup: BirthId) -> bool:
+        behind = self.messaging.watermarks.of_member[backup] < self._doubted_end
+        return backup == self._doubted and (behind or self.replica.now_ns < self._doubted_until_ns)

@@ -1,0 +1,51 @@
+"""Which modules the compiled lane has: all that a request passes through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PACKAGES = (
+    "llft/core",
+    "llft/wire",
+    "llft/journal",
+    "llft/past",
+    "llft/runtime/gateway",
+    "llft/runtime/transport",
+)
+SINGLE = (
+    *(f"llft/{name}.py" for name in ("config", "instant", "originals")),
+    *(
+        f"llft/runtime/{name}.py"
+        for name in (
+            "application",
+            "application_thread",
+            "arrivals",
+            "core_lock",
+            "driver",
+            "liveness",
+            "pacemaker",
+            "poller",
+            "replica_process",
+            "state/no_core",
+            "surroundings",
+        )
+    ),
+)
+INTERPRETED = frozenset(
+    {
+        # The journal's reader is made from the records' annotations, which mypyc does not keep. For the same
+        # reason `identifiers` is none of the single ones.
+        "llft/journal/record.py",
+        # A local variable keeps memory alive there that the kernel reads; compiled, it ends with its last
+        # use.
+        "llft/runtime/transport/own_filter.py",
+        # mypyc cannot iterate over a union of tuples of which one is empty; for verification only.
+        "llft/past/witness.py",
+    }
+)
+
+
+def sources(root: Path) -> list[str]:
+    """Relative to `root`. What packages say of themselves (`__init__`) is left as it is."""
+    found = {str(path.relative_to(root)) for package in PACKAGES for path in (root / package).rglob("*.py")}
+    return sorted(name for name in found.union(SINGLE) - INTERPRETED if not name.endswith("__init__.py"))

@@ -1,0 +1,162 @@
+"""Which backups are asked for the output commit, and when (D-10, D-48)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from llft.core.determinizer.operations import Accept, Connect, Receive, Send
+from llft.journal.record import Suspected
+from llft.wire.messages import MessageFlag, MessageType
+from tests.paper.playbook import GROUP_IDS, Datagram, Playbook, Rule, connected
+
+HEARTBEAT, REQUEST = MessageType.HEARTBEAT, MessageType.REQUEST
+PATIENCE_MS = 2.5
+DOUBT_MS = 250
+
+
+@contextmanager
+def calm(servers: int = 3, level: int = 1) -> Iterator[Playbook]:
+    """A server group that was asked nothing for a while, and a client."""
+    with Playbook(output_commit_level=level) as play:
+        connected(play, servers=servers)
+        play.run(100)
+        play.mark()
+        yield play
+
+
+def request(play: Playbook) -> None:
+    play.act("s", Receive(1, 9), Send(1, b"reply"))
+    play.act("c", Send(1, b"one"))
+
+
+def questions(play: Playbook) -> list[Datagram]:
+    return [
+        beat
+        for beat in play.sent(HEARTBEAT, "s1", "s")
+        if beat.message.header.flags & MessageFlag.ANSWER_AT_ONCE
+    ]
+
+
+def for_one(play: Playbook) -> list[bool]:
+    """Of each question, whether it was for one backup alone."""
+    return [bool(each.message.header.flags & MessageFlag.ONE_ANSWERS) for each in questions(play)]
+
+
+def committed(play: Playbook) -> bool:
+    lane = play["s1"].messaging.lane
+    return lane.order_committed == lane.orders.end
+
+
+def test_one_of_two_backups_is_asked_and_answers() -> None:
+    with calm() as play:
+        request(play)
+        play.run(2)
+        assert for_one(play) == [True]
+        assert committed(play)
+        assert play["s3"].own_watermark() == play["s2"].own_watermark(), "the others are told, too"
+        answers = [
+            beat for beat in play.sent(HEARTBEAT, to="s1") if beat.time_ns > questions(play)[0].time_ns
+        ]
+        assert [beat.source for beat in answers][:1] == ["s2"]
+        assert len([beat for beat in answers if beat.source == "s3"]) <= 1, "by its own clock"
+
+
+@pytest.mark.parametrize(("servers", "level"), [(2, 1), (3, 2)])
+def test_where_every_answer_counts_all_are_asked(servers: int, level: int) -> None:
+    with calm(servers, level) as play:
+        request(play)
+        play.run(2)
+        assert for_one(play) == [False]
+        assert committed(play)
+
+
+def test_one_question_is_under_way_at_a_time() -> None:
+    with calm() as play:
+        for _ in range(3):
+            request(play)
+            play.deliver(Rule(to="s1", by="c"))
+        assert len(questions(play)) == 1
+        play.run(2)
+        assert len(questions(play)) == 2, "the rest is asked for together"
+        assert committed(play)
+
+
+def test_whose_answer_is_overdue_is_asked_alone_no_more_until_it_has_caught_up() -> None:
+    with calm() as play:
+        with play.dropping(Rule(to="s2")):
+            request(play)
+            play.run(PATIENCE_MS - 0.5)
+            assert for_one(play) == [True]
+            assert not committed(play)
+            play.run(1)
+            assert for_one(play) == [True, False]
+            assert committed(play), "by the other one"
+            request(play)
+            play.run(1)
+            assert for_one(play) == [True, False, False]
+            assert committed(play), "nobody waits for it again"
+        play.run(30)
+        assert play["s2"].own_watermark() == play["s1"].own_watermark()
+        play.mark()
+        request(play)
+        play.run(2)
+        assert for_one(play) == [False], "it was slow just now"
+        play.run(DOUBT_MS)
+        play.mark()
+        request(play)
+        play.run(2)
+        assert for_one(play) == [True]
+
+
+def test_an_overdue_question_to_all_does_not_end_the_doubt() -> None:
+    with calm() as play:
+        with play.dropping(Rule(to="s2"), Rule((HEARTBEAT,), by="s3")):
+            request(play)
+            play.run(3 * PATIENCE_MS)
+        assert for_one(play) == [True, False, False]
+        play.run(1)
+        assert committed(play)
+
+
+def test_nobody_waits_for_the_dead() -> None:
+    with calm() as play:
+        dead = play["s2"].standing.birth_id
+        play.crash("s2")
+        request(play)
+        play.run(0.2)
+        assert for_one(play) == [True]
+        assert not committed(play)
+        play.certify(dead, "s1")
+        play.run(0.2)
+        assert play.recorded(Suspected, "s1")
+        assert committed(play)
+
+
+def test_without_an_output_commit_a_connections_birth_is_asked_for_again() -> None:
+    """D-24: its first message waits until a backup knows of it. What is sent again meanwhile (the first
+    request, which was lost) is committed as it leaves, and tells nothing about backups."""
+    with Playbook(output_commit_level=0) as play:
+        connected(play, servers=1, clients=3)
+        play.run(100)
+        with play.dropping(Rule(to="c2"), Rule((REQUEST,), to="s1", limit=1)):
+            play.act("c", Send(1, b"one"))
+            play.run(3)
+            play.mark()
+            play.act("s", Accept())
+            play.act("c", Connect(GROUP_IDS["s"]))
+            play.run(PATIENCE_MS + 0.5)
+        assert {each.message.header.conn_seq_num for each in play.sent(REQUEST, "c1")} == {1, 2}
+
+
+def test_a_question_that_was_lost_is_repeated_though_nothing_else_happens() -> None:
+    with calm(servers=2) as play:
+        with play.dropping(Rule((HEARTBEAT,), by="s1", limit=1)):
+            request(play)
+            play.run(PATIENCE_MS - 0.5)
+        assert not committed(play)
+        play.run(1)
+        assert len(questions(play)) == 2
+        assert committed(play)
