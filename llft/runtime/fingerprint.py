@@ -8,6 +8,7 @@ program. Replicas that differ would diverge sooner or later; better to refuse no
 from __future__ import annotations
 
 import posix
+import site
 import sys
 from hashlib import blake2b
 from typing import Any
@@ -57,8 +58,6 @@ def _packages() -> dict[str, str]:
 
 def _site_directories() -> list[str]:
     """Where packages are installed. The interpreter was started without `site`, and has not looked there."""
-    import site
-
     prefix = sys.executable.rpartition("/")[0].rpartition("/")[0]
     if "pyvenv.cfg" in _entries(prefix):
         return site.getsitepackages([prefix])

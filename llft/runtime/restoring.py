@@ -23,8 +23,8 @@ from llft.runtime import fingerprint, own_log
 from llft.runtime.driver import Driver
 from llft.runtime.liveness import Liveness, LogSource, fetch_log, fetch_state
 from llft.runtime.state.checkpoints import Checkpoints
+from llft.runtime.state.files import digest_of
 from llft.runtime.state.restart import Restart
-from llft.runtime.state.scratch_life import digest_of
 from llft.runtime.transport import Transport
 
 

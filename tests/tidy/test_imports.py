@@ -56,6 +56,8 @@ source, a file, a socket or a thread."""
 IMPURE_CALLS = {"open", "print", "input", "hash", "id", "exec", "eval", "__import__"}
 """`hash` and `id` differ between replicas; the others are the world."""
 
+LATE_IMPORT = "from llft.runtime import settings_file"
+
 SETS = ("set", "frozenset")
 CORE_PARTS = ("messaging", "membership", "determinizer")
 
@@ -171,6 +173,27 @@ def _is_set(node: ast.expr) -> bool:
     if isinstance(node, ast.Set | ast.SetComp):
         return True
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SETS
+
+
+def test_a_replica_imports_everything_before_its_program_begins() -> None:
+    """What a function imports, one process has when its program begins and another has not. The program then
+    takes locks to import it in one of them, and yields elsewhere. Of our own modules only `settings_file` is
+    imported so (`cli.replica_process` has it), and what the interposition itself imports at once."""
+    of_replicas = [
+        module
+        for module in modules()
+        if layer_name(module.name) in (*PURE, "journal", "runtime", *LEAVES)
+        and not module.name.startswith(("llft.runtime.supervisor", "llft.runtime.gateway", "llft.lane.build"))
+    ]
+    offences = [
+        f"{module.where}:{inner.lineno}"
+        for module in of_replicas
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef)
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.Import | ast.ImportFrom) and ast.unparse(inner) != LATE_IMPORT
+    ]
+    assert offences == [], "import it at the top"
 
 
 def test_nothing_below_the_simulator_speaks_of_it() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from llft.core.determinizer.operations import Operation, Park, ReadClock, Select, Sleep
+from llft.errors import DivergenceError
 from llft.instant import SECOND
 from llft.past.birth_log import OPERATION_KINDS
 from llft.past.keeper import Keeper, Verdict
@@ -35,6 +36,7 @@ class Program:
         self._call(HERE)
         self.connected = False
         self.restored = b""
+        self.ticks = 0
         self.module = SimpleNamespace(__llft_snapshot__=lambda: b"state", __llft_restore__=self._take)
         self.witness: Witness | None = None
         self.said: list[str] = []
@@ -86,7 +88,7 @@ class Program:
         return []
 
     def marks(self) -> Mapping[str, Any]:
-        return {}
+        return {"ticks": self.ticks}
 
     def adopt(self, marks: Mapping[str, Any]) -> None: ...
     def has_begun(self) -> bool:
@@ -169,6 +171,19 @@ def test_a_restored_program_stands_at_its_ready_point(program: Program, tmp_path
     other.live(HERE)
     assert other.hooks.obstacle() == ""
     assert other.hooks.capture().head_bytes == head
+
+
+def test_who_came_to_the_ready_point_with_other_counts_is_found_out(program: Program, tmp_path: Path) -> None:
+    """A module that only one process has imported takes locks in the other: threads yield elsewhere."""
+    program.hooks.look()
+    program.ticks = 40
+    program.live(HERE)
+    state = Path(program.hooks.capture().path).read_bytes()
+    other = Program(tmp_path)
+    other.hooks.check_counts(state)
+    other.ticks = 1
+    with pytest.raises(DivergenceError, match="began_differently"):
+        other.hooks.check_counts(state)
 
 
 @pytest.mark.parametrize("snapshot", [lambda: "text", lambda: 1 / 0])

@@ -7,6 +7,7 @@ anything. An image can be taken where addresses are not randomised, on x86-64 wi
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 from typing import NamedTuple
@@ -108,7 +109,5 @@ _loaded: ctypes.PyDLL | None = None
 
 
 def _error(result: int) -> ImageError:
-    import errno
-
     name = errno.errorcode.get(-result, str(result))
     return ImageError(_MEANINGS.get(name, os.strerror(-result)))

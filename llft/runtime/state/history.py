@@ -16,6 +16,7 @@ from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Base
 from llft.past.history import Heading, Past, frames, furthest, opening, read, state_name
 from llft.runtime.poller import raise_fd
+from llft.runtime.state.files import digest_of
 
 FILE = "history"
 
@@ -95,8 +96,6 @@ def read_history(directory: str | Path) -> Past:
 
 
 def _check_state(past: Past, base: Base) -> None:
-    from llft.runtime.state.scratch_life import digest_of
-
     if digest_of(past.state_path) != (base.content, base.size):
         raise PeerError("state_digest_differs", "use another replica's", directory=past.directory)
 

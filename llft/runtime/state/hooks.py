@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from llft import originals
 from llft.core.determinizer.operations import Accept, Park, Receive, Select, Sleep
-from llft.errors import UnsupportedOperationError
+from llft.errors import DivergenceError, UnsupportedOperationError
 from llft.past.birth_log import OPERATION_KINDS
 from llft.past.source import HOOKS, Captured, Interposed, NotCapturedError
 from llft.runtime.application import Application
@@ -37,6 +38,8 @@ Stand = tuple[object, ...]
 class ReadyPoint(NamedTuple):
     position: int
     digest: int
+    counts: int
+    """A digest of the interposition's marks there: who comes there again must have the same."""
 
 
 class Hooks:
@@ -60,7 +63,9 @@ class Hooks:
         log = self._application.log
         early = log.start == 0 and log.length <= HEAD_BYTES_MAX
         if early and len(self._ready_points) < READY_POINTS_MAX and not self._unrest():
-            self._ready_points.setdefault(self._stand(), ReadyPoint(log.length, log.digest))
+            stand = self._stand()
+            if stand not in self._ready_points:
+                self._ready_points[stand] = ReadyPoint(log.length, log.digest, self._counts())
 
     def obstacle(self) -> str:
         unrest = self._unrest()
@@ -95,13 +100,30 @@ class Hooks:
             path, log.length, log.digest, pause_ns, head_bytes=ready.position, head_digest=ready.digest
         )
 
+    def check_counts(self, state: bytes) -> None:
+        """In a scratch process, at the ready point of that state: what is only found out when a thread yields
+        elsewhere, one time in a hundred, is to be found out each time."""
+        marks, _ = _parted(state)
+        if marks["head_counts"] != self._counts():
+            raise DivergenceError(
+                "began_differently",
+                "the program came to its ready point with other counts of loops, locks or hashes; "
+                "run it with --checkpoints none",
+                expected=marks["head_counts"],
+                found=self._counts(),
+            )
+
+    def _counts(self) -> int:
+        return crc32(json.dumps(self._interposed.marks()).encode())
+
     def restore(self, state: bytes) -> None:
         """At the ready point of that state, in the midst of a replay."""
-        header, _, rest = state.partition(b"\n")
-        marks = json.loads(header)
+        marks, rest = _parted(state)
         files, bytes_of_program = rest[: marks["files"]], rest[marks["files"] :]
         log = self._application.log
-        self._ready_points = {self._stand(): ReadyPoint(len(log.head), marks["head_digest"])}
+        self._ready_points = {
+            self._stand(): ReadyPoint(len(log.head), marks["head_digest"], marks["head_counts"])
+        }
         if self._data:
             tree.put_back(self._data, files)
         getattr(self._interposed.main(), RESTORE)(bytes_of_program)
@@ -134,6 +156,7 @@ class Hooks:
             "interposed": self._interposed.marks(),
             "spawned": [[thread.number, thread.spawned_count] for thread in threads],
             "head_digest": ready.digest,
+            "head_counts": ready.counts,
             "files": files_bytes,
         }
         return json.dumps(marks).encode() + b"\n"
@@ -152,3 +175,9 @@ class Hooks:
             ),
             tuple(self._interposed.descriptors()),
         )
+
+
+def _parted(state: bytes) -> tuple[dict[str, Any], bytes]:
+    """LLFT's own marks, and what follows them: files, and the program's bytes."""
+    header, _, rest = state.partition(b"\n")
+    return json.loads(header), rest

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Any, NoReturn
 
 from llft import originals
@@ -23,13 +22,13 @@ from llft.runtime import own_log
 from llft.runtime.driver import Driver
 from llft.runtime.own_directory import DATA, Data
 from llft.runtime.poller import Poller
+from llft.runtime.state.files import contents, digest_of
 from llft.runtime.state.hooks import Hooks
 from llft.runtime.state.no_core import NoCore
 from llft.runtime.state.restart import Restart
 from llft.runtime.state.scratch import Task
 
 FAILED_STATUS = 70
-_PIECE_BYTES = 1 << 20
 
 
 class ScratchWorld:
@@ -82,8 +81,10 @@ class ScratchLife(ScratchWorld):
 
         def restore() -> None:
             assert self._hooks is not None
+            state = contents(task.state)
+            self._hooks.check_counts(state)
             with driver.aside():
-                self._hooks.restore(contents(task.state))
+                self._hooks.restore(state)
             driver.application.witness = Witness()
 
         with driver.lock:
@@ -132,18 +133,3 @@ def tell(driver: Driver, task: Task) -> NoReturn:
     with open(task.verdict, "wb") as file:
         file.write(json.dumps(verdict).encode())
     originals.exit_now(0)
-
-
-def contents(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def digest_of(path: str) -> tuple[str, int]:
-    """Of a file, and its size."""
-    digest, size = blake2b(digest_size=16), 0
-    with open(path, "rb", buffering=0) as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
-            size += len(piece)
-    return digest.hexdigest(), size
