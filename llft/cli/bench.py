@@ -103,6 +103,13 @@ def _add_soak(figures: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     soak.add_argument(
         "--journal-mb", type=positive, default=512, metavar="MB", help="of each process (default: 512)"
     )
+    soak.add_argument(
+        "--pipeline",
+        type=positive,
+        default=32,
+        metavar="N",
+        help="requests that a client sends at once, before it waits for their replies (default: 32)",
+    )
     _add_checkpoints(soak, log_kb=4096)
     _add_sizes(soak, replicas=3)
     soak.set_defaults(run=_run_soak)

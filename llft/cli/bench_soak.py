@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         replicas=arguments.replicas,
         clients=arguments.clients,
         pace_ms=PACE_MS,
+        pipeline=arguments.pipeline,
         config=arguments.config,
         seconds=arguments.seconds,
         group_settings="\n".join(settings),

@@ -1,6 +1,7 @@
 """Clients of the demonstration's server, in a process of their own: `python -m llft.cli.load --port N`.
 
-Each client keeps one TCP connection and one account, and has one request under way. It computes itself what
+Each client keeps one TCP connection and one account, and has one request under way (or `--pipeline` of them,
+sent at once). It computes itself what
 every reply must say, so a request that was lost, done twice or changed shows at once. One epoll loop and no
 threads: what is measured is the server's pause and not that of our interpreter.
 
@@ -48,12 +49,16 @@ def _ask_total(port: int) -> int:
 class Load:
     """The loop."""
 
-    def __init__(self, port: int, clients: int, pace_s: float, history: LoadHistory | None = None) -> None:
+    def __init__(
+        self, port: int, clients: int, pace_s: float, history: LoadHistory | None = None, *, pipeline: int = 1
+    ) -> None:
         self.verdict = Verdict()
         self._history = history
         self._port = port
         self._pace_s = pace_s
-        self._clients = [Client(number, port, self.verdict, history) for number in range(1, clients + 1)]
+        self._clients = [
+            Client(number, port, self.verdict, history, pipeline=pipeline) for number in range(1, clients + 1)
+        ]
         self._due = [(time.monotonic() + random.uniform(0.0, pace_s), index) for index in range(clients)]
         heapq.heapify(self._due)
         self._orders = b""
@@ -177,11 +182,13 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--pace-ms", type=float, default=1.0)
+    parser.add_argument("--pipeline", type=int, default=1, help="requests of a client that are sent at once")
     parser.add_argument("--history", help="the journal to write the clients' calls to")
     parser.add_argument("--group-id", type=int, default=0, help="of the group that is called")
     arguments = parser.parse_args()
     history = LoadHistory(arguments.history, arguments.group_id) if arguments.history else None
-    Load(arguments.port, arguments.clients, arguments.pace_ms / 1000, history).run()
+    pace_s = arguments.pace_ms / 1000
+    Load(arguments.port, arguments.clients, pace_s, history, pipeline=arguments.pipeline).run()
 
 
 if __name__ == "__main__":

@@ -33,17 +33,25 @@ class Verdict:
 
 
 class Client:
-    """One connection and one account."""
+    """One connection and one account. It sends `pipeline` requests at once, and waits for all their replies."""
 
-    def __init__(self, number: int, port: int, verdict: Verdict, history: LoadHistory | None = None) -> None:
+    def __init__(
+        self,
+        number: int,
+        port: int,
+        verdict: Verdict,
+        history: LoadHistory | None = None,
+        *,
+        pipeline: int = 1,
+    ) -> None:
         self.name = f"client{number}"
+        self._pipeline = pipeline
         self.verdict = verdict
         self._history = history
         self.connection = connect(port)
         self.open = True
-        self.number = 0
-        """Of the last request."""
-        self.waiting = False
+        self.sent = self.answered = 0
+        """Numbers of the last request that was sent, and of the last one that was answered."""
         self.sent_ns = array("q")
         self.replied_ns = array("q")
         self._last_sent_ns = 0
@@ -51,15 +59,20 @@ class Client:
         self._digest = NO_HISTORY
         self._received = b""
 
+    @property
+    def waiting(self) -> int:
+        """So many requests are under way."""
+        return self.sent - self.answered
+
     def send(self) -> None:
-        self.number += 1
-        self.waiting = True
+        numbers = range(self.sent + 1, self.sent + 1 + self._pipeline)
+        self.sent = numbers[-1]
         self._last_sent_ns = time.monotonic_ns()
-        self.verdict.requests += 1
-        line = f"ADD {self.name} {self.number} {self._amount()}\n".encode()
+        self.verdict.requests += len(numbers)
+        lines = "".join(f"ADD {self.name} {number} {_amount(number)}\n" for number in numbers)
         try:
-            # One short line with none under way: the socket's buffer has room for it.
-            self.connection.sendall(line)
+            # A few short lines with none under way: the socket's buffer has room for them.
+            self.connection.sendall(lines.encode())
         except OSError as error:
             self._break(f"send: {error}")
 
@@ -78,19 +91,16 @@ class Client:
         for line in lines:
             self._take(line.decode(errors="replace").split())
 
-    def _amount(self) -> int:
-        return self.number % 97 + 1
-
     def _take(self, words: list[str]) -> None:
         if len(words) != 7 or words[0] != "OK":
             self._changed(f"reply {words}")
-        elif not self.waiting or int(words[1]) != self.number:
+        elif int(words[1]) <= self.answered:
             self.verdict.duplicated += 1
-            self.verdict.complain(
-                f"{self.name}: a second reply to {words[1]}, request {self.number} is under way"
-            )
+            self.verdict.complain(f"{self.name}: a second reply to {words[1]}")
+        elif int(words[1]) != self.answered + 1 or not self.waiting:
+            self._changed(f"a reply to {words[1]}, the last one was to {self.answered}")
         else:
-            self.waiting = False
+            self.answered += 1
             self.verdict.replies += 1
             self.sent_ns.append(self._last_sent_ns)
             self.replied_ns.append(time.monotonic_ns())
@@ -100,16 +110,17 @@ class Client:
     def _note(self, count: int, balance: int) -> None:
         if self._history is not None:
             times_ns = (self._last_sent_ns, self.replied_ns[-1])
-            self._history.answered(self.name, self._amount(), f"{count} {balance}", count, times_ns)
+            self._history.answered(self.name, _amount(self.answered), f"{count} {balance}", count, times_ns)
 
     def note_unanswered(self) -> None:
         """At the end: a request that has no reply may have been performed, or not."""
-        if self._history is not None and self.waiting:
-            self._history.unanswered(self.name, self._amount(), self._last_sent_ns)
+        if self._history is not None:
+            for number in range(self.answered + 1, self.sent + 1):
+                self._history.unanswered(self.name, _amount(number), self._last_sent_ns)
 
     def _check(self, count: int, balance: int, digest: str, moment: int, lot: str) -> None:
         expected = self._count + 1
-        amount = self._amount()
+        amount = _amount(self.answered)
         if count > expected:
             self.verdict.duplicated += count - expected
             self.verdict.complain(f"{self.name}: {count} requests done, {expected} sent")
@@ -118,8 +129,8 @@ class Client:
             self.verdict.complain(f"{self.name}: {count} requests done, {expected} answered")
         elif balance != self._balance + amount:
             self._changed(f"balance {balance}, not {self._balance + amount}")
-        elif digest != next_digest(self._digest, f"{self.number} {amount} {moment} {lot}"):
-            self._changed(f"history of request {self.number}")
+        elif digest != next_digest(self._digest, f"{self.answered} {amount} {moment} {lot}"):
+            self._changed(f"history of request {self.answered}")
         elif moment < self._moment:
             self._changed(f"the server's clock went back by {self._moment - moment} ns")
         self._count, self._balance, self._digest, self._moment = count, balance, digest, moment
@@ -145,6 +156,11 @@ class Client:
                 break
             waits.append(self.replied_ns[index] - self.sent_ns[index])
         return max(waits)
+
+
+def _amount(number: int) -> int:
+    """Of a request."""
+    return number % 97 + 1
 
 
 def connect(port: int) -> socket.socket:

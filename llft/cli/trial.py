@@ -52,6 +52,7 @@ class TrialOptions:
     replicas: int = 3
     clients: int = 8
     pace_ms: float = 50.0
+    pipeline: int = 1
     signal: int = signal.SIGKILL
     seconds: float | None = None
     config: Path | None = None
@@ -125,6 +126,7 @@ class Trial:
     def _start_load(self) -> None:
         command = [sys.executable, "-m", "llft.cli.load", "--port", str(self._port)]
         command += ["--clients", str(self.options.clients), "--pace-ms", str(self.options.pace_ms)]
+        command += ["--pipeline", str(self.options.pipeline)]
         if self.options.history:
             command += ["--history", str(self.directory.journal / "clients.llj")]
         command += ["--group-id", str(group_id_of(self.directory.group))]

@@ -53,6 +53,36 @@ def test_an_honest_server_has_no_faults(ends: Ends) -> None:
     assert (ends[0].verdict.requests, ends[0].verdict.replies) == (50, 50)
 
 
+@pytest.fixture
+def pipelining(ends: Ends) -> Ends:
+    return Client(1, 0, Verdict(), pipeline=3), ends[1]
+
+
+def test_requests_that_are_sent_at_once_are_answered_one_by_one(pipelining: Ends) -> None:
+    client, server = pipelining
+    bank = Bank()
+    client.send()
+    lines = server.recv(1000).decode().splitlines()
+    assert (len(lines), client.waiting) == (3, 3)
+    for left, line in zip((2, 1, 0), lines, strict=True):
+        server.sendall(f"{honest(bank, line.split())[0]}\n".encode())
+        client.receive()
+        assert client.waiting == left
+    assert faults(client) == {}
+    assert len(client.replied_ns) == client.verdict.replies == client.verdict.requests == 3
+
+
+def test_a_reply_left_out_among_many_is_seen(pipelining: Ends) -> None:
+    client, server = pipelining
+    bank = Bank()
+    client.send()
+    replies = [honest(bank, line.split())[0] for line in server.recv(1000).decode().splitlines()]
+    server.sendall(f"{replies[0]}\n{replies[2]}\n".encode())
+    client.receive()
+    assert faults(client) == {"changed": 1}
+    assert client.waiting == 2
+
+
 def test_a_request_done_twice_is_seen(ends: Ends) -> None:
     def twice(bank: Bank, words: list[str]) -> list[str]:
         honest(bank, words)
