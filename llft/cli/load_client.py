@@ -33,7 +33,7 @@ class Verdict:
 
 
 class Client:
-    """One connection and one account. It sends `pipeline` requests at once, and waits for all their replies."""
+    """One connection and one account. It sends `pipeline` requests at once, and waits for the replies."""
 
     def __init__(
         self,
