@@ -86,6 +86,7 @@ def _add_join(figures: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     join.add_argument(
         "--seconds", type=positive_float, default=5.0, metavar="S", help="of calm before it (default: 5)"
     )
+    _add_pipeline(join, default=1)
     _add_checkpoints(join, log_kb=256)
     _add_sizes(join, replicas=2)
     join.set_defaults(run=_run_join)
@@ -103,16 +104,20 @@ def _add_soak(figures: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     soak.add_argument(
         "--journal-mb", type=positive, default=512, metavar="MB", help="of each process (default: 512)"
     )
-    soak.add_argument(
-        "--pipeline",
-        type=positive,
-        default=32,
-        metavar="N",
-        help="requests that a client sends at once, before it waits for their replies (default: 32)",
-    )
+    _add_pipeline(soak, default=32)
     _add_checkpoints(soak, log_kb=4096)
     _add_sizes(soak, replicas=3)
     soak.set_defaults(run=_run_soak)
+
+
+def _add_pipeline(figure: argparse.ArgumentParser, *, default: int) -> None:
+    figure.add_argument(
+        "--pipeline",
+        type=positive,
+        default=default,
+        metavar="N",
+        help=f"requests that a client sends at once, before it waits for their replies (default: {default})",
+    )
 
 
 def _add_checkpoints(figure: argparse.ArgumentParser, *, log_kb: int) -> None:

@@ -32,7 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
     options = TrialOptions(
         replicas=arguments.replicas,
         clients=arguments.clients,
-        pace_ms=arguments.clients * 1000.0 / arguments.rate,
+        pace_ms=arguments.clients * arguments.pipeline * 1000.0 / arguments.rate,
+        pipeline=arguments.pipeline,
+        steady=True,
         config=arguments.config,
         group_settings=settings,
         server_words=("--state-mb", str(arguments.state_mb)),

@@ -50,17 +50,26 @@ class Load:
     """The loop."""
 
     def __init__(
-        self, port: int, clients: int, pace_s: float, history: LoadHistory | None = None, *, pipeline: int = 1
+        self,
+        port: int,
+        clients: int,
+        pace_s: float,
+        history: LoadHistory | None = None,
+        *,
+        pipeline: int = 1,
+        steady: bool = False,
     ) -> None:
         self.verdict = Verdict()
         self._history = history
         self._port = port
         self._pace_s = pace_s
+        self._steady = steady
         self._clients = [
             Client(number, port, self.verdict, history, pipeline=pipeline) for number in range(1, clients + 1)
         ]
         self._due = [(time.monotonic() + random.uniform(0.0, pace_s), index) for index in range(clients)]
         heapq.heapify(self._due)
+        self._was_due_s = [0.0] * clients
         self._orders = b""
         self._stopping = False
 
@@ -84,16 +93,20 @@ class Load:
         was_waiting = client.waiting
         client.receive()
         if was_waiting and not client.waiting and client.open:
-            heapq.heappush(self._due, (time.monotonic() + self._thinking_s(), index))
+            heapq.heappush(self._due, (self._next_s(index), index))
 
-    def _thinking_s(self) -> float:
-        """Clients that all waited equally long would march in step, and each would meet all others."""
-        return random.uniform(0.5, 1.5) * self._pace_s
+    def _next_s(self, index: int) -> float:
+        """When a client sends again: so long after its reply, or after the moment at which its last request
+        was due. Clients that all waited equally long would march in step, and each would meet all others."""
+        since_s = self._was_due_s[index] if self._steady else time.monotonic()
+        return since_s + random.uniform(0.5, 1.5) * self._pace_s
 
     def _send_due(self) -> float:
         """Send what is due; returns how long to wait for the next, in seconds."""
         while self._due and self._due[0][0] <= time.monotonic():
-            client = self._clients[heapq.heappop(self._due)[1]]
+            due_s, index = heapq.heappop(self._due)
+            self._was_due_s[index] = due_s
+            client = self._clients[index]
             if client.open:
                 client.send()
         return min(0.1, max(0.0, self._due[0][0] - time.monotonic())) if self._due else 0.1
@@ -183,12 +196,20 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--pace-ms", type=float, default=1.0)
     parser.add_argument("--pipeline", type=int, default=1, help="requests of a client that are sent at once")
+    parser.add_argument("--steady", action="store_true", help="so many requests, however long replies take")
     parser.add_argument("--history", help="the journal to write the clients' calls to")
     parser.add_argument("--group-id", type=int, default=0, help="of the group that is called")
     arguments = parser.parse_args()
     history = LoadHistory(arguments.history, arguments.group_id) if arguments.history else None
     pace_s = arguments.pace_ms / 1000
-    Load(arguments.port, arguments.clients, pace_s, history, pipeline=arguments.pipeline).run()
+    Load(
+        arguments.port,
+        arguments.clients,
+        pace_s,
+        history,
+        pipeline=arguments.pipeline,
+        steady=arguments.steady,
+    ).run()
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ class TrialOptions:
     replicas: int = 3
     clients: int = 8
     pace_ms: float = 50.0
+    steady: bool = False
+    """Whether clients keep to the pace however long replies take; else it is from a reply to a request."""
     pipeline: int = 1
     signal: int = signal.SIGKILL
     seconds: float | None = None
@@ -127,6 +129,7 @@ class Trial:
         command = [sys.executable, "-m", "llft.cli.load", "--port", str(self._port)]
         command += ["--clients", str(self.options.clients), "--pace-ms", str(self.options.pace_ms)]
         command += ["--pipeline", str(self.options.pipeline)]
+        command += ["--steady"] if self.options.steady else []
         if self.options.history:
             command += ["--history", str(self.directory.journal / "clients.llj")]
         command += ["--group-id", str(group_id_of(self.directory.group))]
