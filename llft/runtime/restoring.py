@@ -23,7 +23,7 @@ from llft.runtime import fingerprint, own_log
 from llft.runtime.driver import Driver
 from llft.runtime.liveness import Liveness, LogSource, fetch_log, fetch_state
 from llft.runtime.state.checkpoints import Checkpoints
-from llft.runtime.state.files import digest_of
+from llft.runtime.state.files import digest_of, linked
 from llft.runtime.state.restart import Restart
 from llft.runtime.transport import Transport
 
@@ -113,9 +113,12 @@ class Restoring:
         life = self._life
         path = f"{life.path}.state-{base.position}"
         began_ns = originals.monotonic_ns()
-        self._fetch(wanted, lambda peer: _image_into(path, peer, base))
+        found = linked(path, base)
+        if not found:
+            self._fetch(wanted, lambda peer: _image_into(path, peer, base))
         seconds = (originals.monotonic_ns() - began_ns) / 1e9
-        life.say(f"fetched {base.size / 1e6:.1f} MB of image in {seconds:.2f} s")
+        how = "found here" if found else "fetched"
+        life.say(f"{base.size / 1e6:.1f} MB of image, {how} in {seconds:.2f} s")
         with life.driver.lock:
             life.reborn("as an image", more={IMAGE_TO_BE: json.dumps([path, *base])})
 
