@@ -95,7 +95,15 @@ class GroupConfig:
     threads: ThreadMode = ThreadMode.TOKEN
     partition: PartitionPolicy = PartitionPolicy.PRECEDENCE
     output_commit_level: int = 0
+    durable: bool = False
+    """Its members keep what they perform on disk; output waits for a backup's disk, too (D-71)."""
     outside: bool = False
     """A gateway: what it delivers leaves the system, so it waits for the output commit (D-10)."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def waits_for_commit(self) -> bool:
+        """Whether what it is sent is delivered when it is committed: what is on disk must not have seen what
+        the sender may lose."""
+        return self.outside or self.durable

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from llft.core.durability import Durability
+from llft.core.standing import BACKUP
 from llft.identifiers import NO_BIRTH, BirthId
 from llft.instant import NEVER
 
@@ -31,6 +33,7 @@ class Asking:
         self.replica = replica
         self.standing = replica.standing
         self.messaging = replica.messaging
+        self.durability = Durability(replica)
         interval_ns = replica.config.timeouts.heartbeat_interval_ns
         self.spacing_ns = interval_ns // 10
         self.patience_ns = interval_ns // 2
@@ -75,13 +78,31 @@ class Asking:
         """Something waits for backups: tell them what they miss, and ask, if it is time."""
         if self.replica.now_ns < self.next_deadline():
             return  # and the wish is kept until then
+        self.durability.mark()
         orders, known = self.messaging.lane.orders, self.messaging.watermarks.of_member
         self.alone = NO_BIRTH if self.messaging.waiting_for_all else self._who_is_enough()
         self.messaging.waiting_for_backups = self.messaging.waiting_for_all = False
         from_offset = known[self.alone] if self.alone != NO_BIRTH else min(known.values(), default=orders.end)
-        if from_offset < orders.end:
+        if from_offset < orders.end or (self.durability.wanted and self.under_way):
             self.asked_ns, self.end = self.replica.now_ns, orders.end
             self.replica.intra.send_order(from_offset, orders.end, ask=True, one=self.alone != NO_BIRTH)
+
+    def note_commit(self) -> None:
+        """Backups have come further, or others are the backups."""
+        lane, level = self.messaging.lane, self.replica.config.output_commit_level
+        held = self.messaging.watermarks.committed(level, lane.orders.end)
+        committed = self.durability.committed(held, level)
+        if committed > lane.order_committed:
+            lane.order_committed = committed
+            if level:
+                self.replica.timers.announce_commit()
+
+    def answer(self) -> None:
+        """At a backup: if it has what was asked for. Where disks count it is after the program was given what
+        it performed, so that this is in its history before the answer leaves."""
+        if self.standing.role == BACKUP and self.durability.may_answer(self.replica.executed):
+            self.answer_wanted = False
+            self.replica.intra.on_heartbeat_timer()
 
     def _who_is_enough(self) -> BirthId:
         """The backup of rank 2, if its answer commits (D-70), and if it is known to answer."""

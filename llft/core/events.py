@@ -65,6 +65,11 @@ class StateStored(NamedTuple):
     held: bool
 
 
+class HistoryBegun(NamedTuple):
+    """What the program of this replica is given from now on is on disk before anything leaves that follows
+    from it (D-71)."""
+
+
 class SwitchRequested(NamedTuple):
     """An operator wants the backup of rank 2 to take over from this primary."""
 
@@ -82,6 +87,7 @@ Event = (
     | PeerDied
     | StateCaptured
     | StateStored
+    | HistoryBegun
     | SwitchRequested
     | LeaveRequested
 )

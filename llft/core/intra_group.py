@@ -171,7 +171,7 @@ class IntraGroup:
             self.heard_beat,
             self.messaging.lane.orders.end,
             watermark,
-            self.replica.performed_count,
+            self.replica.executed,
             self.standing.change_num,
         )
 
@@ -200,6 +200,8 @@ class IntraGroup:
             self.passed_over_ns = self.outbox.now_ns
         elif flags & _ASKING:
             self.replica.asking.answer_wanted = True
+            known_end = max(self.order_known_to_exist, self.messaging.lane.orders.end)
+            self.replica.asking.durability.asked(known_end)
             self.asked_ns = self.outbox.now_ns
 
     def _on_backup_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
@@ -214,6 +216,7 @@ class IntraGroup:
         replica.timers.hear_majority(self.outbox.now_ns)
         has_past = not header.flags & MessageFlag.WITHOUT_PAST
         self.messaging.watermarks.report(body.sender, body.watermark, body.executed, has_past=has_past)
+        replica.asking.durability.report(body.sender, header.flags, body.executed)
         replica.update_watermarks()
         if header.flags & MessageFlag.LEAVING:
             replica.commit.remove(body.sender)

@@ -77,7 +77,7 @@ class Replica:
         journalling: bool = True,
     ) -> None:
         self.config = config
-        self.now_ns = 0
+        self.now_ns = self.last_step_ns = 0
         self.standing = Standing(config, birth_id)
         self.outbox = Outbox(self.standing, journalling=journalling)
         self.messaging = Messaging(config, self.standing, self.outbox)
@@ -109,7 +109,6 @@ class Replica:
         self.followed_base = self._journalled = 0
         self._overtaken: dict[int, Entry] = {}
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
-        self.last_step_ns = 0
         self._pause_ns = 3 * config.timeouts.heartbeat_interval_ns  # less is a pause to nobody
         self.next_deadline = self.timers.next_deadline
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -118,6 +117,7 @@ class Replica:
             events.Started: self._on_started,
             events.PeerDied: lambda event: self.timers.on_certificate(event.birth_id),
             events.StateCaptured: lambda event: self.transfer.on_state_captured(event.state),
+            events.HistoryBegun: lambda event: self.asking.durability.begin_history(),
             events.StateStored: lambda event: self.semi_passive.on_stored(held=event.held),
             events.SwitchRequested: lambda event: self.reticence.request_switch(),
             events.LeaveRequested: lambda event: self.reticence.request_leave(),
@@ -164,7 +164,8 @@ class Replica:
 
     @property
     def executed(self) -> int:
-        return self.performed_count
+        """As others hear of it: where disks count, without a gap (in ordered mode entries overtake)."""
+        return self._journalled if self.asking.durability.wanted and not self.live else self.performed_count
 
     @property
     def performed_count(self) -> int:
@@ -216,13 +217,15 @@ class Replica:
                 self.follow_log()
             if self.view_change.recovery is not None:
                 self.view_change.progress()
-        if self.asking.answer_wanted and standing.role == BACKUP:
-            self.asking.answer_wanted = False
-            self.intra.on_heartbeat_timer()
+        asking = self.asking
+        if asking.answer_wanted and not asking.durability.wanted:
+            asking.answer()
         if self.reticence.switch_at >= 0:
             self.reticence.switch_if_ready()
         if engine.completions:
             self.hand_out_completions()
+        if asking.answer_wanted and asking.durability.wanted:
+            asking.answer()
         if self.transfer.recipients and standing.role == PRIMARY and not self.reticence.silent:
             self.outbox.effects.append(CaptureState(self.transfer.recipients != [NO_BIRTH]))
 
@@ -259,7 +262,7 @@ class Replica:
     def _on_consumed(self, number: int, entry: Entry) -> None:
         """At a backup: it performed an entry. In ordered mode entries of different operations may
         overtake one another; the journal has them in the order of the log."""
-        if not self.outbox.journalling:
+        if not (self.outbox.journalling or self.config.durable):
             return
         number += self.followed_base
         if entry[0] == SEND:
@@ -316,11 +319,7 @@ class Replica:
         self.messaging.peak_order_bytes = max(self.messaging.peak_order_bytes, retained)
         watermarks = self.messaging.watermarks
         self.messaging.apply_group_watermark(watermarks.group_watermark(lane.orders.end))
-        committed = watermarks.committed(self.config.output_commit_level, lane.orders.end)
-        if committed > lane.order_committed:
-            lane.order_committed = committed
-            if self.config.output_commit_level:
-                self.timers.announce_commit()
+        self.asking.note_commit()
         for connection in self.messaging.indexes.held_back:
             self.messaging.push(connection)
 
@@ -373,12 +372,13 @@ class Replica:
         standing.next_precedence = max(
             standing.next_precedence, *(member.precedence + 1 for member in standing.membership)
         )
-        watermarks = self.messaging.watermarks
+        without_state = self.primary_change.members_without_state()
         for backup in standing.backups:
-            if backup in self.primary_change.members_without_state():
+            if backup in without_state:
                 self.transfer.want(backup)
             else:
-                watermarks.admit(backup, self.messaging.lane.group_watermark)
+                self.messaging.watermarks.admit(backup, self.messaging.lane.group_watermark)
+        self.asking.durability.begin_primary([b for b in standing.backups if b not in without_state])
         self.detector.watch(standing.backups, self.now_ns)
         for backup in standing.backups:
             self.detector.restart(backup, self.now_ns)

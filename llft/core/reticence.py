@@ -76,7 +76,8 @@ class Reticence:
             return MessageFlag.SWITCH | MessageFlag.ANSWER_AT_ONCE
         if self.standing.role == BACKUP:
             leaving = MessageFlag.LEAVING if self.leaving_since_ns else MessageFlag.NONE
-            return leaving if self.standing.has_past else leaving | MessageFlag.WITHOUT_PAST
+            past = MessageFlag.NONE if self.standing.has_past else MessageFlag.WITHOUT_PAST
+            return leaving | past | self.replica.asking.durability.flags()
         return MessageFlag.NONE
 
     def request_switch(self) -> None:

@@ -156,10 +156,10 @@ class VirtualSockets:
             return RESET
         if not connection.settled:
             return None
-        outside = self.messaging.config.outside
+        waits = self.messaging.config.waits_for_commit
         held = self.messaging.held_for(connection.remote_group_id)
-        size = offered(connection, limit, held, outside=outside)
-        if size is None and connection.received and outside:
+        size = offered(connection, limit, held, committed_only=waits)
+        if size is None and connection.received and waits:
             self.messaging.indexes.touched.await_commit(connection.remote_group_id, held.committed, fd)
         return size
 

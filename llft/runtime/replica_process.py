@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from llft import originals
-from llft.config import GroupConfig
 from llft.core import events
 from llft.core.replica import Replica
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
@@ -106,8 +105,8 @@ class ReplicaProcess(OutsidePort):
             lifeline=self.lifeline,
         )
         self.transport.service_port = self.liveness.port
-        config = settings.group_config(specification["group"], datagram_bytes=self.transport.payload_limit)
-        self.config: GroupConfig = config
+        limit, durable = self.transport.payload_limit, bool(specification.get(DURABLE))
+        config = settings.group_config(specification["group"], datagram_bytes=limit, durable=durable)
         self.core = Replica(config, birth_id, local_clock=originals.clock_gettime_ns, random=Randomness())
         self.timeline = Timeline()
         run_directory, name = specification["run_directory"], f"replica-{specification['replica']}"

@@ -177,7 +177,7 @@ class Settings:
         """The first part of a birth id. The interface's address is what is unique in a cluster."""
         return int.from_bytes(bytes(map(int, self.transport.interface.split("."))), "big")
 
-    def group_config(self, name: str, *, datagram_bytes: int) -> GroupConfig:
+    def group_config(self, name: str, *, datagram_bytes: int, durable: bool = False) -> GroupConfig:
         """For the core. `datagram_bytes` is what the transport can carry."""
         group = self.group(name)
         return GroupConfig(
@@ -186,6 +186,7 @@ class Settings:
             threads=group.threads,
             partition=group.partition,
             output_commit_level=group.output_commit,
+            durable=durable,
             timeouts=self.timeouts,
             limits=replace(self.limits, datagram_bytes=datagram_bytes),
         )

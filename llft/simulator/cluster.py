@@ -45,6 +45,8 @@ class Group:
     keeps_past: bool = False
     """Whether its members keep birth logs and checkpoints, as `llft run` has it; else a state carries all."""
     disks: list[Disk] = field(default_factory=list)
+    disk_count: int = 0
+    """Those that were lost among them: no two have the same name."""
     processes: list[Process] = field(default_factory=list)
     """Those that live, the oldest first."""
     started_count: int = 0
@@ -144,7 +146,8 @@ class Cluster:
             return Keeping(process, None, generation=self.generation)
         free = [disk for disk in group.disks if not disk.in_use]
         if not free:
-            free = [Disk(f"replica-{len(group.disks) + 1}")]
+            group.disk_count += 1
+            free = [Disk(f"replica-{group.disk_count}")]
             group.disks += free
         return Keeping(process, free[0], generation=self.generation)
 

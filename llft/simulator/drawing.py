@@ -105,6 +105,7 @@ class _GroupDraw:
             threads=threads,
             partition=profile.partition,
             output_commit_level=profile.output_commit_level if kind != CLIENT else 0,
+            durable=profile.durable and kind != CLIENT,
             outside=profile.outside_clients and kind == CLIENT,
             timeouts=replace(UNHURRIED, idle_connection_bound_ns=profile.idle_connection_bound_ns),
         )

@@ -23,6 +23,7 @@ EVENT_KINDS: dict[type, int] = {
             events.SwitchRequested,
             events.LeaveRequested,
             events.StateStored,
+            events.HistoryBegun,
         ),
         start=1,
     )

@@ -1,23 +1,26 @@
 """The power goes, and comes back: every process dies, and what is on disk is all there is (D-64).
 
-Of the disks of a group some are lost with the power, but never the one whose history goes furthest: an
-operation that was acknowledged is on the disk of the primary that answered, and on a backup's as soon as
-that has performed it. Some are torn at their ends: they were being written.
+Of the disks of a group some are lost with the power: either some of those whose histories do not go furthest,
+or, where the primary counts on a backup's disk (D-71), just the one that does. Some are torn at their ends:
+they were being written.
 """
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from llft.core import events
 from llft.instant import MS, US
 from llft.past.history import Past, furthest
 from llft.simulator.cluster import Cluster, Group
+from llft.simulator.process import Process
 from llft.simulator.state.disk import Disk
 from llft.simulator.state.keeping import Keeping
 from llft.simulator.topology import CLIENT
 
 LOST_SHARE = 0.2
+BEST_LOST_SHARE = 0.4
 TORN_SHARE = 0.4
 CHANGING = ("proposing", "recovering")
 
@@ -39,20 +42,30 @@ def _histories(group: Group) -> list[tuple[Past, Disk]]:
 def lose(cluster: Cluster, rng: random.Random) -> None:
     cluster.note_fault("the power goes")
     for group in cluster.groups.values():
+        covered = any(_counts_on_others(process) for process in group.processes)
         for process in list(group.processes):
             process.vanish()
         group.processes.clear()
-        _harm_disks(group, rng)
+        _harm_disks(group, rng, covered=covered)
     cluster.generation += 1
 
 
-def _harm_disks(group: Group, rng: random.Random) -> None:
+def _counts_on_others(process: Process) -> bool:
+    core: Any = process.core
+    return core.role == "primary" and bool(core.asking.durability.covers_committed)
+
+
+def _harm_disks(group: Group, rng: random.Random, *, covered: bool) -> None:
     found = [past for past, _ in _histories(group)]
     best = max(found, key=lambda past: past.rank, default=None)
+    if best is None:
+        return
+    best_is_lost = covered and rng.random() < BEST_LOST_SHARE
     for disk in list(group.disks):
+        is_best = disk.name == best.directory
         if rng.random() < TORN_SHARE:
             disk.tear(rng)
-        if rng.random() < LOST_SHARE and best is not None and disk.name != best.directory:
+        if is_best if best_is_lost else rng.random() < LOST_SHARE and not is_best:
             group.disks.remove(disk)
 
 

@@ -66,6 +66,8 @@ class MessageFlag(IntFlag):
     """With ANSWER_AT_ONCE, on a primary's Heartbeat: only the backup of rank 2 is asked."""
     WITHOUT_PAST = 256
     """On a backup's Heartbeat: its program's past is elsewhere yet, it could not take over (D-70)."""
+    ON_DISK = 512
+    """On a backup's Heartbeat, in a durable group: what it has performed is in its history (D-71)."""
 
 
 @dataclass(slots=True)

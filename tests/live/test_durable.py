@@ -1,7 +1,9 @@
-"""All replicas killed at once: with a history on disk the group goes on with all that was acknowledged."""
+"""All replicas killed at once: with a history on disk the group goes on with all that was acknowledged,
+even if the disk is lost that has most of it (D-71)."""
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from llft.runtime.state.history import longest
 from tests.live.application_world import PACE_S, LineSpeaker, ReplicatedRun, Speaker, until
 from tests.live.native import needs_native
 from tests.live.test_applications import SERVERS
@@ -73,6 +76,13 @@ def assert_is_there(speaker: Speaker, acknowledged: dict[str, int]) -> None:
         assert dump["balances"].get(who, 0) == len(numbers)
 
 
+def lose_best_disk(run: ReplicatedRun) -> None:
+    """As a rule the primary's."""
+    past, complaints = longest(run.directory.durable)
+    assert past is not None, complaints
+    shutil.rmtree(past.directory)
+
+
 def rounds_of(name: str) -> int:
     """What follows a restart is the same for all programs: one of them does it twice."""
     return ROUNDS if name == "kv-locked" else 1
@@ -112,6 +122,8 @@ def test_all_replicas_killed_at_once(
         run.kill_all()
         clients.join()
         acknowledged.update(clients.numbers)
+        if checkpoints == "none":
+            lose_best_disk(run)
     run = start(home, name, words, checkpoints, port=port, restores=True)
     try:
         run.await_whole()

@@ -1,7 +1,8 @@
 """A replica that keeps its history on disk, and a group that goes on from one (docs/CHECKPOINTS.md).
 
 What the program was given is on disk before anything leaves that follows from it. So what a client has an
-answer to is on the disk of the primary that answered, and on a backup's as soon as that has performed it.
+answer to is on the disk of the primary that answered; at output commit level 1 the core has waited until it
+is on a backup's, too (D-71).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from llft import originals
+from llft.core import events
 from llft.core.replica import Replica
 from llft.past.checkpoint import Base, Fingerprint
 from llft.past.history import VERSION, Heading, Past, view_number
@@ -46,6 +48,7 @@ class Durable:
     def __init__(self, life: Life) -> None:
         self._life = life
         specification = life.specification
+        self._told = False
         self._history = History(specification[DURABLE], sync=bool(specification.get(SYNC)))
 
     def flush(self) -> None:
@@ -70,6 +73,9 @@ class Durable:
             except OSError as error:
                 self._life.say(f"the history on disk goes on from its former state: {error}")
         self.flush()
+        if self._history.begun and not self._told:
+            self._told = True
+            self._life.driver.wish(events.HistoryBegun())
 
     def close(self) -> None:
         self._history.close()

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from llft.errors import MisuseError
-from llft.simulator.plants import execution, membership, messaging, ordering, pasts
+from llft.simulator.plants import execution, membership, messaging, ordering, pasts, restarts
 from llft.simulator.plants.plant import Patch, Plant, applied
 
 __all__ = ["PLANTS", "Patch", "Plant", "applied", "planted"]
 
-_MODULES = (ordering, messaging, membership, execution, pasts)
+_MODULES = (ordering, messaging, membership, execution, pasts, restarts)
 PLANTS: dict[str, Plant] = {plant.name: plant for module in _MODULES for plant in module.PLANTS}
 
 

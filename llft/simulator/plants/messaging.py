@@ -69,7 +69,7 @@ def _accepts_superseded(original: Any) -> Any:
 
 
 def _delivers_uncommitted(original: Any) -> Any:
-    def deliverable(connection: Connection, held: HeldOrder, *, outside: bool) -> int:
+    def deliverable(connection: Connection, held: HeldOrder, *, committed_only: bool) -> int:
         view = connection.received[0].view
         first = [message for message in connection.received if message.view == view]
         return sum(len(message.payload) for message in first) - connection.read_offset

@@ -38,6 +38,7 @@ class Keeping:
         if disk is not None:
             disk.in_use = True
         self._writer = HistoryWriter(disk) if disk is not None else None
+        self._told = False
         self._fetching: Fetching | None = None
         self.application = application
         self.resumed = Resumed(application, process.step)
@@ -85,6 +86,9 @@ class Keeping:
         if self._writer is not None and self._writer.begun and base != self._writer.base:
             self._begin_history(self._writer)
         self.flush()
+        if self._writer is not None and self._writer.begun and not self._told:
+            self._told = True
+            self._process.step(events.HistoryBegun())
 
     def forget(self) -> None:
         """The program is: this process rejoins its group."""
@@ -93,7 +97,7 @@ class Keeping:
             self._fetching = None
         self.checkpoints.forget()
         if self._disk is not None:
-            self._writer = HistoryWriter(self._disk)
+            self._writer, self._told = HistoryWriter(self._disk), False
 
     def end(self) -> None:
         """The process is gone; its disk is not."""

@@ -1,0 +1,112 @@
+"""In a durable group output also waits for a backup's disk (D-71).
+
+At level 1 a reply waits until a backup could take over with what led to it. If all processes die at once that
+is not enough: what a backup has received dies with it, what it has *performed* is in its history on disk
+(D-64). So in a durable group a commit is what enough backups hold, and what enough of those with a history
+have performed: whatever one disk is lost, what was acknowledged is on another.
+
+    primary    remembers at each question how many entries the order log had where it ended (`mark`), and
+               learns from heartbeats how many each backup has performed
+    backup     answers a question when it has performed what was asked for; and says (ON_DISK) whether what
+               it performs is in a history: a joiner's is when it has gone through its past
+
+While no backup has a history, a commit is what they hold. Semi-passive backups perform nothing: there it is
+always so.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
+
+from llft.config import Replication
+from llft.identifiers import BirthId
+from llft.wire.messages import MessageFlag
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+_MARKS: Final = 4096
+"""Older ones are forgotten: a backup so far behind commits nothing until it has passed a newer one."""
+_NOT_ASKED: Final = -1
+
+
+class Durability:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        config = replica.config
+        self.wanted = config.durable and config.replication is Replication.SEMI_ACTIVE
+        self.on_disk = False
+        """At a backup: what it performs is in its history."""
+        self._performed: dict[BirthId, int] = {}
+        """At a primary: offsets of the order log that backups have performed, and have on disk."""
+        self._unheard: set[BirthId] = set()
+        """At a new primary: backups that have not said yet whether they have histories."""
+        self._counts: list[int] = []
+        self._ends: list[int] = []
+        self._asked_end = self._asked_count = _NOT_ASKED
+
+    # -- at a primary ------------------------------------------------------------------------------
+
+    def mark(self) -> None:
+        """The order log ends here, with so many entries."""
+        lane = self.replica.messaging.lane
+        if self.wanted and lane.encoder is not None:
+            lane.flush()
+            if not self._ends or self._ends[-1] < lane.orders.end:
+                self._counts.append(lane.encoder.count)
+                self._ends.append(lane.orders.end)
+        if len(self._ends) > _MARKS:
+            del self._counts[: _MARKS // 2], self._ends[: _MARKS // 2]
+
+    def report(self, backup: BirthId, flags: MessageFlag, executed: int) -> None:
+        if flags & MessageFlag.ON_DISK:
+            passed, known = bisect_right(self._counts, executed), self._performed.get(backup, 0)
+            self._performed[backup] = max(known, self._ends[passed - 1]) if passed else known
+        elif backup in self._unheard:
+            del self._performed[backup]
+        self._unheard.discard(backup)
+
+    def committed(self, held: int, level: int) -> int:
+        """Of what enough backups hold, what enough of those that have histories have performed."""
+        if not self._performed or not level:
+            return held
+        backups = self.replica.standing.backups
+        self._performed = {backup: end for backup, end in self._performed.items() if backup in backups}
+        performed = sorted(self._performed.values(), reverse=True)
+        return min(held, performed[min(level, len(performed)) - 1]) if performed else held
+
+    def begin_primary(self, backups: list[BirthId]) -> None:
+        """Counts go on from view to view; what others have performed they say anew, and until then it is
+        believed that they have histories: output waits for them."""
+        self._counts, self._ends = [], []
+        self._unheard = set(backups) if self.wanted else set()
+        self._performed = dict.fromkeys(backups, 0) if self.wanted else {}
+
+    @property
+    def covers_committed(self) -> bool:
+        """All that was ever acknowledged is on another disk than this primary's as well."""
+        lane, level = self.replica.messaging.lane, self.replica.config.output_commit_level
+        on_disk = self.committed(lane.orders.end, level)
+        return bool(self._performed) and on_disk >= lane.order_committed
+
+    # -- at a backup -------------------------------------------------------------------------------
+
+    def begin_history(self) -> None:
+        self.on_disk = True
+        self.replica.asking.answer_wanted = True
+
+    def flags(self) -> MessageFlag:
+        return MessageFlag.ON_DISK if self.wanted and self.on_disk else MessageFlag.NONE
+
+    def asked(self, order_end: int) -> None:
+        self._asked_end, self._asked_count = order_end, _NOT_ASKED
+
+    def may_answer(self, performed: int) -> bool:
+        """Whether all that was asked for is performed. Who has no history answers at once: what it holds."""
+        cursor = self.replica.cursor
+        if not self.wanted or not self.on_disk or cursor is None:
+            return True
+        if self._asked_count == _NOT_ASKED and cursor.watermark >= self._asked_end:
+            self._asked_count = cursor.passed_count
+        return self._asked_count != _NOT_ASKED and performed >= self._asked_count
