@@ -69,12 +69,14 @@ def _join(trial: Trial, calm_s: float) -> dict[str, Any]:
     joiner = next(member for member in group["members"] if member["replica"] == number)
     status = ask(trial.directory.socket(joiner["name"]), {"do": "status"}, timeout_s=STATUS_TIMEOUT_S)
     kept = status["checkpoints"]
+    others = [_checkpoints(trial, member["name"]) for member in group["members"] if member is not joiner]
     return {
         "state_mb": round(kept.get("state_bytes", 0) / 1e6, 1),
         "join_s": round((joined_ns - began_ns) / 1e9, 3),
         "p99_ratio": round(joining["p99"] / calm["p99"], 2),
         "p99_ms": {"calm": calm["p99"], "joining": joining["p99"]},
         "longest_ms": {"calm": calm["max"], "joining": joining["max"]},
+        "pause_ms": max(each.get("longest_pause_us", 0) for each in others) / 1000,
         "rate": round(calm["count"] * 1e9 / (began_ns - calm_ns)),
         "source": kept["source"],
         "log_mb": {"whole": status["log_bytes"] / 1e6, "kept": status["log_kept_bytes"] / 1e6},
@@ -98,6 +100,7 @@ def _lines(verdict: dict[str, Any]) -> list[str]:
             f"{verdict['source']}, at {verdict['rate']} requests/s",
             f"p99 {p99['calm']:.1f} ms before, {p99['joining']:.1f} ms meanwhile, "
             f"{verdict['p99_ratio']:.2f} times as much",
+            f"longest pause of a replica for a checkpoint: {verdict['pause_ms']:.1f} ms",
         ]
     if not verdict["passed"]:
         lines.append(f"FAILED: {verdict['failure']}")

@@ -42,6 +42,8 @@ program itself is the first to import takes ticks and locks, and then it yields 
 
 BAD_SPECIFICATION_STATUS = 78
 PR_SET_PDEATHSIG = 1
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+MAPPED_BYTES = 1 << 20
 SCRATCH_NICE = 5
 """A scratch process has time; the replicas beside it have not."""
 
@@ -56,6 +58,7 @@ def main() -> None:
         sys.stderr.write("llft: this process is started by `llft run`, which tells it what to be\n")
         sys.exit(BAD_SPECIFICATION_STATUS)
     _end_with_parent()
+    _return_memory()
     fix_addresses(specification)
     if FORMER in os.environ:
         specification["former"] = json.loads(os.environ.pop(FORMER))
@@ -154,6 +157,17 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit(1)
+
+
+def _return_memory() -> None:
+    """What is large is mapped, and given back when it is free. The C library would learn from the first large
+    block (the log of a program's past has some megabytes) to keep such ones, for each thread its own."""
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
+        library.mallopt(M_TRIM_THRESHOLD, 4 * MAPPED_BYTES)
 
 
 class Program:

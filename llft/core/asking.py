@@ -64,6 +64,7 @@ class Asking:
         now_ns = self.replica.now_ns
         if self.under_way and now_ns >= self.asked_ns + self.patience_ns:
             self.messaging.waiting_for_backups = True
+            self.durability.leave_out_laggards()
             if self.alone != NO_BIRTH:
                 self._doubted, self._doubted_end = self.alone, self.end
                 self._doubted_until_ns = now_ns + self._doubt_ns
@@ -83,7 +84,8 @@ class Asking:
         self.alone = NO_BIRTH if self.messaging.waiting_for_all else self._who_is_enough()
         self.messaging.waiting_for_backups = self.messaging.waiting_for_all = False
         from_offset = known[self.alone] if self.alone != NO_BIRTH else min(known.values(), default=orders.end)
-        if from_offset < orders.end or (self.durability.wanted and self.under_way):
+        unperformed = self.durability.wanted and self.messaging.lane.order_committed < orders.end
+        if from_offset < orders.end or unperformed:
             self.asked_ns, self.end = self.replica.now_ns, orders.end
             self.replica.intra.send_order(from_offset, orders.end, ask=True, one=self.alone != NO_BIRTH)
 
@@ -98,19 +100,24 @@ class Asking:
                 self.replica.timers.announce_commit()
 
     def answer(self) -> None:
-        """At a backup: if it has what was asked for. Where disks count it is after the program was given what
-        it performed, so that this is in its history before the answer leaves."""
-        if self.standing.role == BACKUP and self.durability.may_answer(self.replica.executed):
+        """At a backup. Where disks count it is after the program was given what it performed, so that this is
+        in its history before the answer leaves; and once more when all that was asked for is performed."""
+        durability = self.durability
+        performed = durability.wanted and durability.has_performed_what_was_asked(self.replica.executed)
+        if self.standing.role == BACKUP and (self.answer_wanted or performed):
             self.answer_wanted = False
+            if performed:
+                durability.answered()
             self.replica.intra.on_heartbeat_timer()
 
     def _who_is_enough(self) -> BirthId:
-        """The backup of rank 2, if its answer commits (D-70), and if it is known to answer."""
+        """The backup of rank 2, if its answer commits (D-70, D-71), and if it is known to answer."""
         watermarks = self.messaging.watermarks
         if self.replica.config.output_commit_level > 1 or len(watermarks.of_member) < 2:
             return NO_BIRTH
         first = self.standing.backups[0]
-        return first if watermarks.counts(first) and not self._is_doubted(first) else NO_BIRTH
+        enough = watermarks.counts(first) and self.durability.counts(first)
+        return first if enough and not self._is_doubted(first) else NO_BIRTH
 
     def _is_doubted(self, backup: BirthId) -> bool:
         behind = self.messaging.watermarks.of_member[backup] < self._doubted_end

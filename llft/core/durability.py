@@ -7,11 +7,12 @@ have performed: whatever one disk is lost, what was acknowledged is on another.
 
     primary    remembers at each question how many entries the order log had where it ended (`mark`), and
                learns from heartbeats how many each backup has performed
-    backup     answers a question when it has performed what was asked for; and says (ON_DISK) whether what
-               it performs is in a history: a joiner's is when it has gone through its past
+    backup     answers a question once more when it has performed what was asked for; and says (ON_DISK)
+               whether what it performs is in a history: a joiner's is when it has gone through its past
 
-While no backup has a history, a commit is what they hold. Semi-passive backups perform nothing: there it is
-always so.
+While no backup has a history, a commit is what they hold. So it is when none of them has come further for
+`lag_bound`: a program that hangs at one replica must not keep the group's clients waiting. Semi-passive
+backups perform nothing, and at level 0 nothing waits: there it is always so.
 """
 
 from __future__ import annotations
@@ -35,16 +36,22 @@ class Durability:
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         config = replica.config
-        self.wanted = config.durable and config.replication is Replication.SEMI_ACTIVE
+        semi_active = config.replication is Replication.SEMI_ACTIVE
+        self.wanted = config.durable and semi_active and config.output_commit_level > 0
+        self._bound_ns = config.timeouts.lag_bound_ns
         self.on_disk = False
         """At a backup: what it performs is in its history."""
         self._performed: dict[BirthId, int] = {}
         """At a primary: offsets of the order log that backups have performed, and have on disk."""
         self._unheard: set[BirthId] = set()
         """At a new primary: backups that have not said yet whether they have histories."""
+        self._left_out: dict[BirthId, int] = {}
+        """Who did not come further, and how far it must come to be waited for again."""
         self._counts: list[int] = []
         self._ends: list[int] = []
-        self._asked_end = self._asked_count = _NOT_ASKED
+        self._progress_ns = 0
+        self._asked_end = self._asked_count = self._newest_end = _NOT_ASKED
+        """At a backup: the oldest question that it has not performed, and the newest."""
 
     # -- at a primary ------------------------------------------------------------------------------
 
@@ -53,6 +60,8 @@ class Durability:
         lane = self.replica.messaging.lane
         if self.wanted and lane.encoder is not None:
             lane.flush()
+            if not self._ends or lane.order_committed >= self._ends[-1]:
+                self._progress_ns = self.replica.now_ns  # nothing was waited for
             if not self._ends or self._ends[-1] < lane.orders.end:
                 self._counts.append(lane.encoder.count)
                 self._ends.append(lane.orders.end)
@@ -61,11 +70,28 @@ class Durability:
 
     def report(self, backup: BirthId, flags: MessageFlag, executed: int) -> None:
         if flags & MessageFlag.ON_DISK:
-            passed, known = bisect_right(self._counts, executed), self._performed.get(backup, 0)
-            self._performed[backup] = max(known, self._ends[passed - 1]) if passed else known
+            passed = bisect_right(self._counts, executed)
+            self._note(backup, self._ends[passed - 1] if passed else 0)
         elif backup in self._unheard:
-            del self._performed[backup]
+            self._performed.pop(backup, None)
         self._unheard.discard(backup)
+
+    def _note(self, backup: BirthId, end: int) -> None:
+        if end < self._left_out.get(backup, 0):
+            return
+        self._left_out.pop(backup, None)
+        if end > self._performed.get(backup, _NOT_ASKED):
+            self._performed[backup], self._progress_ns = end, self.replica.now_ns
+
+    def leave_out_laggards(self) -> None:
+        """A question is overdue."""
+        if self._performed and self.replica.now_ns - self._progress_ns > self._bound_ns:
+            self._left_out = dict.fromkeys(self._performed, self._ends[-1] if self._ends else 0)
+            self._performed = {}
+            self.replica.update_watermarks()
+
+    def counts(self, backup: BirthId) -> bool:
+        return backup in self._performed or not self._performed
 
     def committed(self, held: int, level: int) -> int:
         """Of what enough backups hold, what enough of those that have histories have performed."""
@@ -79,7 +105,8 @@ class Durability:
     def begin_primary(self, backups: list[BirthId]) -> None:
         """Counts go on from view to view; what others have performed they say anew, and until then it is
         believed that they have histories: output waits for them."""
-        self._counts, self._ends = [], []
+        self._counts, self._ends, self._left_out = [], [], {}
+        self._progress_ns = self.replica.now_ns
         self._unheard = set(backups) if self.wanted else set()
         self._performed = dict.fromkeys(backups, 0) if self.wanted else {}
 
@@ -100,13 +127,23 @@ class Durability:
         return MessageFlag.ON_DISK if self.wanted and self.on_disk else MessageFlag.NONE
 
     def asked(self, order_end: int) -> None:
-        self._asked_end, self._asked_count = order_end, _NOT_ASKED
+        """The oldest question stays until it is answered: with each new one the answer would come later."""
+        self._newest_end = max(self._newest_end, order_end)
+        if self._asked_end == _NOT_ASKED:
+            self._asked_end = order_end
 
-    def may_answer(self, performed: int) -> bool:
-        """Whether all that was asked for is performed. Who has no history answers at once: what it holds."""
+    def forget_questions(self) -> None:
+        """They were of another view."""
+        self._asked_end = self._asked_count = self._newest_end = _NOT_ASKED
+
+    def has_performed_what_was_asked(self, performed: int) -> bool:
         cursor = self.replica.cursor
-        if not self.wanted or not self.on_disk or cursor is None:
-            return True
+        if self._asked_end == _NOT_ASKED or cursor is None:
+            return False
         if self._asked_count == _NOT_ASKED and cursor.watermark >= self._asked_end:
             self._asked_count = cursor.passed_count
         return self._asked_count != _NOT_ASKED and performed >= self._asked_count
+
+    def answered(self) -> None:
+        newest_end = self._newest_end if self._newest_end > self._asked_end else _NOT_ASKED
+        self._asked_end, self._asked_count = newest_end, _NOT_ASKED

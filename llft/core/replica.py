@@ -203,7 +203,7 @@ class Replica:
     def _settle(self, *, from_outside: bool) -> None:
         """Let everything go as far as it can, then hand completions to the shell. What the application
         did itself brings no news from outside."""
-        standing, engine = self.standing, self.determinizer.engine
+        standing, engine, asking = self.standing, self.determinizer.engine, self.asking
         if self.live:
             held = self.messaging.silent or self._must_slow_down()
             if from_outside or held != engine.held:
@@ -217,14 +217,13 @@ class Replica:
                 self.follow_log()
             if self.view_change.recovery is not None:
                 self.view_change.progress()
-        asking = self.asking
         if asking.answer_wanted and not asking.durability.wanted:
             asking.answer()
         if self.reticence.switch_at >= 0:
             self.reticence.switch_if_ready()
         if engine.completions:
             self.hand_out_completions()
-        if asking.answer_wanted and asking.durability.wanted:
+        if asking.durability.wanted:
             asking.answer()
         if self.transfer.recipients and standing.role == PRIMARY and not self.reticence.silent:
             self.outbox.effects.append(CaptureState(self.transfer.recipients != [NO_BIRTH]))
@@ -428,6 +427,7 @@ class Replica:
         self.semi_passive.pending_update = None  # it may be of a history that nobody continued
         self.messaging.uncache()
         self.intra.heard_beat = self.intra.order_known_to_exist = 0
+        self.asking.durability.forget_questions()
         self.reticence.switch_at = -1
 
     def has_followed(self, view: ViewId) -> bool:

@@ -93,6 +93,12 @@ def test_a_silence_is_filled_with_copies_of_the_last_beat_and_then_it_is_quiet(w
     assert set(world.heard(ALL_S)) == {heartbeat(2)}
 
 
+@pytest.mark.parametrize("flags", [MessageFlag.WITHOUT_PAST, MessageFlag.ON_DISK])
+def test_beats_of_joiners_and_of_durable_backups_are_repeated(world: World, flags: MessageFlag) -> None:
+    world.pulse.note(GROUP, heartbeat(1, flags=flags))
+    assert set(world.heard(ALL_S)) == {heartbeat(1, flags=flags)}
+
+
 def test_who_beats_needs_no_pulse(world: World) -> None:
     for beat in range(100):
         world.pulse.note(GROUP, heartbeat(beat))

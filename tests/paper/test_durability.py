@@ -13,6 +13,7 @@ from llft.journal.record import Suspected
 from tests.paper.playbook import Playbook, connected
 
 PROMOTION_MS = 200
+LAG_MS = 400
 
 
 @contextmanager
@@ -32,7 +33,8 @@ def request(play: Playbook) -> None:
 
 
 def answered(play: Playbook) -> bool:
-    return play.results("c1")[-1] == b"reply"
+    """All that was asked."""
+    return play.results("c1")[-1] == b"reply" and len(play.results("c1")) == len(play.scripts["c"])
 
 
 def hold(play: Playbook, name: str) -> None:
@@ -87,6 +89,40 @@ def test_a_backup_that_dies_is_waited_for_no_longer() -> None:
         play.run(2)
         assert [each.suspect for each in play.recorded(Suspected)] == [dead]
         assert answered(play)
+
+
+def test_a_program_that_hangs_at_a_backup_does_not_keep_clients_waiting() -> None:
+    with durable("s2") as play:
+        hold(play, "s2")
+        request(play)
+        play.run(LAG_MS / 2)
+        assert not answered(play)
+        play.run(LAG_MS)
+        assert answered(play)
+        request(play)
+        play.run(2)
+        assert answered(play), "it is not waited for again"
+        release(play, "s2")
+        play.run(30)
+        hold(play, "s2")
+        request(play)
+        play.run(LAG_MS / 2)
+        assert not answered(play), "it had caught up"
+        release(play, "s2")
+        play.run(2)
+
+
+def test_answers_come_though_there_are_always_newer_questions() -> None:
+    with durable("s2") as play:
+        core = play["s2"]
+        durability, done = core.asking.durability, core.executed
+        durability.asked(core.own_watermark())
+        for later in (5, 10, 15):
+            durability.asked(core.own_watermark() + later)
+        assert durability.has_performed_what_was_asked(done)
+        durability.answered()
+        assert not durability.has_performed_what_was_asked(done), "the newest is asked for still"
+        durability.forget_questions()
 
 
 @pytest.mark.parametrize("begun", [True, False])

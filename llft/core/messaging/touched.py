@@ -4,8 +4,9 @@ At a primary everything that may let a blocked call go on is noted here: a datag
 was closed or broken, its view was settled. It may be noted too often, never too seldom. Descriptor 0 is the
 listener, and the descriptor of a connection that was not accepted yet: so both are one note.
 
-At a gateway a commit of the remote group (D-10) may let go whoever waits for one of its connections. These
-are noted when they are held back, with the commit at that time; if it is another one, they are touched.
+At a gateway, or in a durable group, a commit of the remote group (D-10) may let go whoever waits for one of
+its connections. These are noted when they are held back, with the commit at that time; if it is another one,
+they are touched.
 """
 
 from __future__ import annotations

@@ -43,8 +43,9 @@ TYPE_PLACE = 1
 
 _HEARTBEAT = int(MessageType.HEARTBEAT)
 _ASKING = int(MessageFlag.ANSWER_AT_ONCE | MessageFlag.ONE_ANSWERS)
-_JOINING = int(MessageFlag.WITHOUT_PAST)
-"""It fetches much, so it needs a pulse; that a repeated beat still says so afterwards does no harm (D-70)."""
+_REPEATABLE = int(MessageFlag.WITHOUT_PAST | MessageFlag.ON_DISK)
+"""Who joins fetches much, so it needs a pulse; that a repeated beat still says so afterwards does no harm
+(D-70). How far it has performed may be old in it, and is true (D-71)."""
 _TURNS = (
     int(MessageType.PROPOSE_PRIMARY),
     int(MessageType.PROPOSE_PRIMARY_ACK),
@@ -166,7 +167,7 @@ class NativePulse:
         kind = data[TYPE_PLACE]
         if kind == _HEARTBEAT:
             flags = flags_of(data)
-            if to != self._to or flags & ~(_ASKING | _JOINING) or not data.startswith(self._prefix):
+            if to != self._to or flags & ~(_ASKING | _REPEATABLE) or not data.startswith(self._prefix):
                 self._consider(to, data)
             elif flags & _ASKING:
                 self._live(originals.monotonic_ns())
@@ -194,7 +195,7 @@ class NativePulse:
         flags = flags_of(data)
         if flags & _GOING:
             self._forget()
-        if flags & ~_JOINING or self._over or not data.startswith(self._sender, HEADER_BYTES):
+        if flags & ~_REPEATABLE or self._over or not data.startswith(self._sender, HEADER_BYTES):
             return
         self._to = to
         self._set_route(self._transport.route(to))
