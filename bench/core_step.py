@@ -101,7 +101,7 @@ class Bench:
         reflected = orders.slice(orders.unreflected, orders.end)
         timestamp = lane.clock.value + 1
         dynamic = DYNAMIC.pack(
-            0, 0, 0, 1, 0, len(reflected),
+            0, 0, 1, 0, len(reflected),
             connection.received_up_to - connection.in_base + 1,
             connection.out_view_num, connection.generated - connection.out_base, len(PAYLOAD),
             connection.sent[-1].timestamp if connection.sent else connection.remote_watermark,
@@ -137,7 +137,7 @@ class Bench:
         server = self.server
         server.messaging.lane.flush()
         for birth_id in server.messaging.watermarks.of_member:
-            server.messaging.watermarks.report(birth_id, server.messaging.lane.orders.end, 0)
+            server.messaging.watermarks.report(birth_id, server.messaging.lane.orders.end, 0, has_past=True)
         server.update_watermarks()
 
 
