@@ -71,6 +71,7 @@ class Asking:
 
     def membership_changed(self) -> None:
         """Nobody waits for the dead: if it was asked alone, all are asked now."""
+        self.durability.keep_only(self.standing.backups)
         if self.under_way and self.alone != NO_BIRTH and self.alone not in self.standing.backups:
             self.asked_ns, self.alone = 0, NO_BIRTH
             self.messaging.waiting_for_backups = True
@@ -103,7 +104,7 @@ class Asking:
         """At a backup. Where disks count it is after the program was given what it performed, so that this is
         in its history before the answer leaves; and once more when all that was asked for is performed."""
         durability = self.durability
-        performed = durability.wanted and durability.has_performed_what_was_asked(self.replica.executed)
+        performed = durability.has_performed_what_was_asked(self.replica.executed)
         if self.standing.role == BACKUP and (self.answer_wanted or performed):
             self.answer_wanted = False
             if performed:

@@ -58,13 +58,15 @@ class Durability:
     def mark(self) -> None:
         """The order log ends here, with so many entries."""
         lane = self.replica.messaging.lane
-        if self.wanted and lane.encoder is not None:
-            lane.flush()
-            if not self._ends or lane.order_committed >= self._ends[-1]:
-                self._progress_ns = self.replica.now_ns  # nothing was waited for
-            if not self._ends or self._ends[-1] < lane.orders.end:
-                self._counts.append(lane.encoder.count)
-                self._ends.append(lane.orders.end)
+        if not self.wanted or lane.encoder is None:
+            return
+        lane.flush()
+        last_end = self._ends[-1] if self._ends else 0
+        if lane.order_committed >= last_end:
+            self._progress_ns = self.replica.now_ns  # nothing was waited for
+        if last_end < lane.orders.end:
+            self._counts.append(lane.encoder.count)
+            self._ends.append(lane.orders.end)
         if len(self._ends) > _MARKS:
             del self._counts[: _MARKS // 2], self._ends[: _MARKS // 2]
 
@@ -80,7 +82,7 @@ class Durability:
         if end < self._left_out.get(backup, 0):
             return
         self._left_out.pop(backup, None)
-        if end > self._performed.get(backup, _NOT_ASKED):
+        if backup not in self._performed or end > self._performed[backup]:
             self._performed[backup], self._progress_ns = end, self.replica.now_ns
 
     def leave_out_laggards(self) -> None:
@@ -95,12 +97,14 @@ class Durability:
 
     def committed(self, held: int, level: int) -> int:
         """Of what enough backups hold, what enough of those that have histories have performed."""
-        if not self._performed or not level:
-            return held
         backups = self.replica.standing.backups
+        performed = sorted((end for one, end in self._performed.items() if one in backups), reverse=True)
+        return min(held, performed[min(level, len(performed)) - 1]) if performed and level else held
+
+    def keep_only(self, backups: list[BirthId]) -> None:
+        """Nobody waits for the dead."""
         self._performed = {backup: end for backup, end in self._performed.items() if backup in backups}
-        performed = sorted(self._performed.values(), reverse=True)
-        return min(held, performed[min(level, len(performed)) - 1]) if performed else held
+        self._left_out = {backup: end for backup, end in self._left_out.items() if backup in backups}
 
     def begin_primary(self, backups: list[BirthId]) -> None:
         """Counts go on from view to view; what others have performed they say anew, and until then it is
@@ -128,6 +132,8 @@ class Durability:
 
     def asked(self, order_end: int) -> None:
         """The oldest question stays until it is answered: with each new one the answer would come later."""
+        if not self.wanted:
+            return
         self._newest_end = max(self._newest_end, order_end)
         if self._asked_end == _NOT_ASKED:
             self._asked_end = order_end

@@ -44,9 +44,8 @@ from llft.runtime.surroundings import Network, World
 POLL_AT_MOST_NS: Final = 1000 * MS
 UNFLUSHED_AT_MOST_NS: Final = 1 * MS
 DEADLINE_PASSED: Final = events.DeadlinePassed()
-FRAMES_NEEDED: Final = (
-    200  # by a step of the core and what follows from it; several times as many as were ever seen
-)
+FRAMES_NEEDED: Final = 200
+"""By a step of the core and what follows from it; several times as many as were ever seen."""
 
 
 class Driver:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from llft.config import Replication
@@ -99,35 +102,35 @@ def committed(play: Playbook, name: str) -> bool:
     return lane.order_committed >= lane.orders.end
 
 
-def test_nothing_is_committed_by_its_holding_it() -> None:
+@contextmanager
+def ordered_while_deaf_to_s2(servers: int, joiner: str) -> Iterator[Playbook]:
+    """A joiner without past, and a primary that has ordered something and hears nothing of s2."""
     with Playbook(output_commit_level=1) as play:
-        connected(play, servers=2)
-        joined_without_past(play, "s3")
+        connected(play, servers=servers)
+        joined_without_past(play, joiner)
         with play.dropping(Rule(by="s2", to="s1")):
             play.act("s", ReadClock())
             play.run(12)
-            watermarks = play["s1"].messaging.watermarks
-            third = play["s3"].standing.birth_id
-            assert watermarks.of_member[third] == play["s1"].messaging.lane.orders.end, "it has everything"
-            assert not committed(play, "s1")
-            play.step("s3", StateStored(held=True))
-            play.run(1)
-            assert committed(play, "s1")
+            yield play
         play.run(20)
         play.drop()
+
+
+def test_nothing_is_committed_by_its_holding_it() -> None:
+    with ordered_while_deaf_to_s2(servers=2, joiner="s3") as play:
+        watermarks = play["s1"].messaging.watermarks
+        third = play["s3"].standing.birth_id
+        assert watermarks.of_member[third] == play["s1"].messaging.lane.orders.end, "it has everything"
+        assert not committed(play, "s1")
+        play.step("s3", StateStored(held=True))
+        play.run(1)
+        assert committed(play, "s1")
 
 
 def test_where_it_is_the_only_backup_output_does_not_wait_for_it() -> None:
     """As if it were not there (D-10: level 1 where a backup is alive, else 0)."""
-    with Playbook(output_commit_level=1) as play:
-        connected(play, servers=1)
-        joined_without_past(play, "s2")
-        with play.dropping(Rule(by="s2", to="s1")):
-            play.act("s", ReadClock())
-            play.run(12)
-            assert committed(play, "s1")
-        play.run(20)
-        play.drop()
+    with ordered_while_deaf_to_s2(servers=1, joiner="s2") as play:
+        assert committed(play, "s1")
 
 
 def test_a_new_primary_hears_who_could_not_take_over() -> None:
