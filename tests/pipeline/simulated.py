@@ -23,6 +23,7 @@ BUGS = (
 RUNS: tuple[tuple[str, str | None, int], ...] = (
     ("default", None, 0),
     ("default", None, 1),
+    ("default", None, 272),  # a connection to a pruned branch, closed before anybody could tell
     ("partition", None, 0),
     ("churn", None, 3),
     ("double-crash", None, 2),

@@ -9,6 +9,7 @@
     agreement    the central check: all replicas performed, sent and read the same (Theorem 2, digests, clock)
     clock        the group clock never goes back
     delivery     exactly once, in order, what was written: per connection and direction
+    excuses      connections on which a pruned branch is to blame, and nobody is left wrong
     watermark    nothing is collected before all had it
     losses       what a pruned branch, or a primary that nobody heard, did for nothing
     checks       all of them, by name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from llft.pipeline.audit import agreement, clock, connections, delivery, losses, watermark
+from llft.pipeline.audit import agreement, clock, connections, delivery, excuses, losses, watermark
 from llft.pipeline.audit.columns import as_findings
 from llft.pipeline.audit.findings import VIOLATION
 from llft.pipeline.audit.outline import Outline, outline
@@ -85,7 +85,7 @@ class Case:
 
     @cached_property
     def excused(self) -> DataFrame:
-        return self.keep(delivery.excused_connections(self.records, self.lives))
+        return self.keep(excuses.excused_connections(self.records, self.lives, self.unlike))
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Exactly once, in order, what was written: per connection and direction.
 
 At every replica of the reader: no byte missing, none twice, none that the surviving branch of the writer
-did not write. Bytes from or for a pruned branch are no violation if the connection was reset: then both
-ends were told (D-07). A killed process may have kept its last records to itself, so what others read of a
-group behind the end of its journals is compared among the readers only.
+did not write. Bytes from or for a pruned branch are no violation if the connection is excused (`excuses`). A
+killed process may have kept its last records to itself, so what others read of a group behind the end of its
+journals is compared among the readers only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from llft.pipeline.audit.columns import (
     VIEW_NUMBERS,
     as_findings,
-    by_other,
     connection_text,
     view_name,
     view_numbers,
@@ -151,21 +150,6 @@ def missing_messages(written: DataFrame, lives: DataFrame) -> DataFrame:
         ),
     }
     return first.transform(as_findings, values)
-
-
-def excused_connections(records: DataFrame, lives: DataFrame) -> DataFrame:
-    """Those of which one end knows that they were reset. Only a primary's word counts, for it is recorded
-    with its order entry; and the first: an application that has closed cannot be told more."""
-    whose = lives.select(*BEFORE, "epoch", "limit")
-    ended = (
-        records.filter("kind = 'ConnectionEnded'")
-        .filter(~by_other())
-        .select("world", "group_id", *BEFORE, "connection", "how", "performed", "wall_ns")
-        .join(F.broadcast(whose), list(BEFORE), "inner")
-        .filter(F.coalesce(F.col("performed") < F.col("limit"), F.col("limit") == NO_LIMIT))
-    )
-    fates = ended.groupBy(*END).agg(F.min_by("how", "wall_ns").alias("how"))
-    return fates.filter("how = 'reset'").select("world", "connection").distinct()
 
 
 def other_end() -> Column:

@@ -2,8 +2,8 @@
 
 A group's watermark passes a message only when its primary has ordered it and every member has it. So
 whatever was collected, of messages sent or delivered, the reading group's surviving branch has read; a
-message that was collected and never read is one that nobody could have sent again. Connections that were
-reset are excused: there a branch that had read it was pruned.
+message that was collected and never read is one that nobody could have sent again. On connections that
+are excused (`excuses`) a branch that had read it was pruned.
 """
 
 from __future__ import annotations
