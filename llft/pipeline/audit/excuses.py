@@ -73,7 +73,7 @@ def _of_end(name: str, what: str) -> Column:
 
 
 def _ends(rows: DataFrame, lives: DataFrame) -> DataFrame:
-    """Of each end its fate, whether the surviving branch knew of it, and whether a pruned one went on with it.
+    """Of each end its fate, whether the surviving branch knew of it, whether a pruned one went on with it.
     Only a primary's word on the end of a connection counts, for it is recorded with its order entry; and the
     first: an application that has closed cannot be told more."""
     whose = lives.select(*BEFORE, "epoch", "limit", "pruned")
