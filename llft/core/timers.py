@@ -52,30 +52,26 @@ class Timers:
 
     def next_deadline(self) -> int:
         replica = self.replica
-        deadline = min(
-            replica.intra.heartbeat_ns,
-            replica.intra.order_nack_ns,
-            replica.joining.retransmit_ns,
-            replica.commit.retransmit_ns,
-            replica.primary_change.retransmit_ns,
-            replica.transfer.retransmit_ns,
-            self.messaging.soonest_ns,
-        )
+        # By twos: so it is compared in place where this is compiled.
+        deadline = min(replica.intra.heartbeat_ns, replica.intra.order_nack_ns)
+        deadline = min(deadline, replica.joining.retransmit_ns)
+        deadline = min(deadline, replica.commit.retransmit_ns)
+        deadline = min(deadline, replica.primary_change.retransmit_ns)
+        deadline = min(deadline, replica.transfer.retransmit_ns)
+        deadline = min(deadline, self.messaging.soonest_ns)
         role = self.standing.role
         if role == BACKUP:
             return min(deadline, self._primary_deadline())  # nothing else ever waits at a backup
         if role == PRIMARY:
-            deadline = min(
-                deadline,
-                replica.transfer.update_ns,
-                replica.reticence.switching_until_ns or NEVER,
-                replica.asking.next_deadline(),
-            )
+            deadline = min(deadline, replica.transfer.update_ns)
+            deadline = min(deadline, replica.reticence.switching_until_ns or NEVER)
+            deadline = min(deadline, replica.asking.next_deadline())
             if replica.sockets.connecting:
                 deadline = min(deadline, replica.sockets.connect_deadline())
         elif role == LEFT:
             return NEVER
-        return min(deadline, replica.determinizer.next_deadline(), replica.view_change.next_deadline())
+        deadline = min(deadline, replica.determinizer.next_deadline())
+        return min(deadline, replica.view_change.next_deadline())
 
     def _primary_deadline(self) -> int:
         standing = self.standing
@@ -214,12 +210,13 @@ class Timers:
     # -- telling others ------------------------------------------------------------------------------
 
     def announce_commit(self) -> None:
-        """D-10: gateways wait for the output commit; tell them when it has advanced. It is the same for all
-        connections with a group, so one is enough: the one sent on last, whose message may have been lost."""
+        """D-10: gateways and durable groups wait for the output commit; tell them when it has advanced. It is
+        the same for all connections with a group, so one is enough: the one sent on last, whose message may
+        have been lost."""
         told: set[GroupId] = set()
         for connection in self.messaging.indexes.unacknowledged:
             group_id = connection.remote_group_id
-            if connection.settled and group_id not in told:
+            if connection.settled and group_id not in told and self.messaging.held_for(group_id).waits:
                 told.add(group_id)
                 speaker = self.messaging.keep_alives.speaker_for(connection)
                 self.messaging.send_control(speaker, MessageType.KEEP_ALIVE)

@@ -19,13 +19,14 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from llft.lane import choice, modules
 
 ROOT = Path(choice.SOURCES)
-FLAGS = ("-O2", "-fwrapv", "-DNDEBUG", "-fPIC", "-w")
+FLAGS = ("-O2", "-fwrapv", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-w")
 COMPILERS = ("cc", "gcc", "clang")
 
 
@@ -57,7 +58,7 @@ def is_current(place: Path) -> bool:
     if choice.why_not():
         return False
     lines = (place / "manifest").read_text().splitlines()
-    return [line.split(" ", 3)[3] for line in lines] == modules.sources(ROOT)
+    return [line.split(" ", 3)[3] for line in lines] == modules.sources(ROOT) + modules.c_sources(ROOT)
 
 
 def build(place: Path, jobs: int) -> None:
@@ -65,12 +66,12 @@ def build(place: Path, jobs: int) -> None:
     if compiler is None:
         raise CannotCompile("there is no C compiler; as root: apt-get install gcc")
     names = modules.sources(ROOT)
-    manifest = "".join(_line(name) for name in names)
+    manifest = "".join(_line(name) for name in (*names, *modules.c_sources(ROOT)))
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as made:
         scratch, fresh = Path(made, "scratch"), Path(made, "fresh")
         extensions = _translate(names, scratch)
-        _compile(compiler, extensions, scratch, fresh, jobs)
+        _compile(compiler, [*extensions, _written_in_c()], scratch, fresh, jobs)
         (fresh / "manifest").write_text(manifest)
         old = Path(made, "old")
         if place.exists():
@@ -105,6 +106,20 @@ def _translate(names: Sequence[str], scratch: Path) -> list[Any]:
         raise
     finally:
         os.chdir(before)
+
+
+@dataclass(frozen=True)
+class Written:
+    """As mypyc describes an extension module."""
+
+    name: str
+    sources: list[str]
+    include_dirs: list[str]
+
+
+def _written_in_c() -> Written:
+    compiled = [name for name in modules.c_sources(ROOT) if name.endswith(".c")]
+    return Written(choice.IN_C, compiled, [modules.C_SOURCES])
 
 
 def _compile(compiler: str, extensions: Sequence[Any], scratch: Path, fresh: Path, jobs: int) -> None:

@@ -45,6 +45,15 @@ INTERPRETED = frozenset(
 )
 
 
+C_SOURCES = "llft/lane/c"
+"""Written in C: one extension module (`choice.IN_C`)."""
+
+
+def c_sources(root: Path) -> list[str]:
+    """What is compiled, and what it includes."""
+    return sorted(str(path.relative_to(root)) for path in (root / C_SOURCES).glob("*.[ch]"))
+
+
 def sources(root: Path) -> list[str]:
     """Relative to `root`. What packages say of themselves (`__init__`) is left as it is."""
     found = {str(path.relative_to(root)) for package in PACKAGES for path in (root / package).rglob("*.py")}

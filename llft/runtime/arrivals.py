@@ -47,8 +47,7 @@ class Arrivals:
     def hear_backups(self) -> None:
         """A thread goes on, and after it maybe others that have something to do: meanwhile nobody serves the
         network. What replies wait for is looked for all the same, now and then."""
-        lane = self._driver.core.messaging.lane
-        if lane.order_committed < lane.orders.end and len(self.waiting) < WAITING_AT_MOST:
+        if self._driver.core.asking.under_way and len(self.waiting) < WAITING_AT_MOST:
             if originals.monotonic_ns() - self._taken_ns > HEAR_INTERVAL_NS:
                 self._take()
 

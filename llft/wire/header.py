@@ -20,8 +20,8 @@ from llft.identifiers import BirthId, GroupId, Role, ViewId
 from llft.wire.messages import WIRE_VERSION, Header, MessageFlag, MessageType
 
 PREFIX: Final = Struct("<BBBBIII" + 2 * "IIIIQ" + "QQ")
-"""version, message_type, role, 0, source_group_id, dest_group_id, conn_seq_num, source view, dest view,
-view_base, view_start"""
+"""version, message_type, role, waits_for_commit, source_group_id, dest_group_id, conn_seq_num, source view,
+dest view, view_base, view_start"""
 PREFIX_BYTES: Final = PREFIX.size
 
 DYNAMIC: Final = Struct("<HHHHHIIIIQQQQQQ")
@@ -60,6 +60,7 @@ class Prefix(NamedTuple):
     dest_view: ViewId
     view_base: int
     view_start: int
+    waits_for_commit: bool
 
 
 def pack_prefix(header: Header) -> bytes:
@@ -71,7 +72,7 @@ def pack_prefix(header: Header) -> bytes:
             WIRE_VERSION,
             header.message_type,
             header.role,
-            0,
+            header.waits_for_commit,
             header.source_group_id,
             header.dest_group_id,
             header.conn_seq_num,
@@ -93,24 +94,25 @@ def unpack_prefix(data: bytes) -> Prefix:
     """`data` is exactly PREFIX_BYTES long. Remembered, since few prefixes make up all the traffic."""
     if len(data) != PREFIX_BYTES:
         raise PeerError("datagram_truncated", DROP_REMEDY, size=len(data))
-    version, type_number, role_number, zero, source_group, dest_group, connection, *rest = PREFIX.unpack(data)
+    version, type_number, role_number, waits, source, dest, connection, *rest = PREFIX.unpack(data)
     if version != WIRE_VERSION:
         raise PeerError("wire_version_unknown", DROP_REMEDY, version=version)
     message_type, role = MESSAGE_TYPES.get(type_number), ROLES.get(role_number)
     if message_type is None:
         raise PeerError("message_type_unknown", DROP_REMEDY, message_type=type_number)
-    if role is None or zero:
-        raise PeerError("role_unknown", DROP_REMEDY, role=role_number, zero=zero)
+    if role is None or waits > 1:
+        raise PeerError("role_unknown", DROP_REMEDY, role=role_number, waits=waits)
     source_view = ViewId(rest[0], rest[1], BirthId(*rest[2:5]))
     dest_view = ViewId(rest[5], rest[6], BirthId(*rest[7:10]))
     return Prefix(
         message_type,
-        source_group,
-        dest_group,
+        source,
+        dest,
         connection,
         role,
         source_view,
         dest_view,
         rest[10],
         rest[11],
+        bool(waits),
     )

@@ -19,7 +19,7 @@ from typing import Final
 
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, GroupId, Member, Role, ViewId
 
-WIRE_VERSION: Final = 2
+WIRE_VERSION: Final = 3
 
 UNSETTLED: Final = (1 << 64) - 1
 """`view_start` of a view whose virtual synchrony point is not determined yet."""
@@ -86,6 +86,8 @@ class Header:
     dest_view: ViewId = NO_VIEW
     view_base: int = 0
     view_start: int = UNSETTLED
+    waits_for_commit: bool = False
+    """The source group waits for the destination's output commit (D-10): it wants to be told of it soon."""
     flags: MessageFlag = MessageFlag.NONE
     fragment_index: int = 0
     fragment_count: int = 1

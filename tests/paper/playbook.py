@@ -414,11 +414,13 @@ class Playbook:
         return reasons[-1]
 
 
-def connected(play: Playbook, *, clients: int = 1, servers: int = 2) -> Playbook:
-    """Groups "s" and "c" of so many members, and a connection between them: descriptor 1 at both."""
+def connected(play: Playbook, *, clients: int = 1, servers: int = 2, outside: bool = False) -> Playbook:
+    """Groups "s" and "c" of so many members, and a connection between them: descriptor 1 at both. `outside`:
+    the client is a gateway."""
     for group, count in (("s", servers), ("c", clients)):
         for number in range(1, count + 1):
-            play.join(f"{group}{number}", alone=number == 1)
+            is_gateway = outside and group == "c"
+            play.join(f"{group}{number}", alone=number == 1, outside=is_gateway)
             play.until(lambda name=f"{group}{number}": play[name].has_state)  # type: ignore[misc]
     play.act("s", Accept())
     play.act("c", Connect(GROUP_IDS["s"]))

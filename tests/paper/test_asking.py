@@ -18,10 +18,10 @@ DOUBT_MS = 250
 
 
 @contextmanager
-def calm(servers: int = 3, level: int = 1) -> Iterator[Playbook]:
-    """A server group that was asked nothing for a while, and a client."""
+def calm(servers: int = 3, level: int = 1, *, outside: bool = True) -> Iterator[Playbook]:
+    """A server group that was asked nothing for a while, and a client: a gateway, which waits for commits."""
     with Playbook(output_commit_level=level) as play:
-        connected(play, servers=servers)
+        connected(play, servers=servers, outside=outside)
         play.run(100)
         play.mark()
         yield play
@@ -62,6 +62,17 @@ def test_one_of_two_backups_is_asked_and_answers() -> None:
         ]
         assert [beat.source for beat in answers][:1] == ["s2"]
         assert len([beat for beat in answers if beat.source == "s3"]) <= 1, "by its own clock"
+
+
+def test_for_who_does_not_wait_nobody_is_asked_and_nothing_is_told() -> None:
+    with calm(outside=False) as play:
+        request(play)
+        play.run(4)
+        assert [message.message.payload for message in play.sent(MessageType.REPLY, "s1")] == [b"reply"]
+        assert questions(play) == []
+        assert play.sent(MessageType.KEEP_ALIVE, "s1") == []
+        play.run(30)
+        assert committed(play), "with the backups' own heartbeats"
 
 
 @pytest.mark.parametrize(("servers", "level"), [(2, 1), (3, 2)])

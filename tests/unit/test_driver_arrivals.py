@@ -45,7 +45,7 @@ class Core:
         self.deadline_ns = NEVER
         self.seen: list[bytes | str] = []
         self.on_message: Callable[[], None] = lambda: None
-        self.messaging: Any = None
+        self.asking: Any = None
 
     def next_deadline(self) -> int:
         return self.deadline_ns
@@ -191,25 +191,24 @@ class TestWhileThreadsGoOn:
 
     BEAT = bytes((1, MessageType.HEARTBEAT)) + b"..."
 
-    def driver(self, *, committed: int) -> tuple[Core, Driver]:
+    def driver(self, *, asked: bool) -> tuple[Core, Driver]:
         core = Core(live=True)
-        lane = SimpleNamespace(order_committed=committed, orders=SimpleNamespace(end=10))
-        core.messaging = SimpleNamespace(lane=lane)
+        core.asking = SimpleNamespace(under_way=asked)
         return core, driver_of(core, Batches([b"one", self.BEAT], [self.BEAT]))
 
     def test_answers_of_backups_are_heard_and_the_rest_waits(self) -> None:
-        core, driver = self.driver(committed=9)
+        core, driver = self.driver(asked=True)
         driver.arrivals.hear_backups()
         assert core.seen == [self.BEAT]
         assert list(driver.arrivals.waiting) == [b"one"]
 
     def test_not_if_nothing_waits_for_them(self) -> None:
-        core, driver = self.driver(committed=10)
+        core, driver = self.driver(asked=False)
         driver.arrivals.hear_backups()
         assert core.seen == []
 
     def test_not_with_every_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        core, driver = self.driver(committed=9)
+        core, driver = self.driver(asked=True)
         now_ns = [10**9]
         monkeypatch.setattr("llft.originals.monotonic_ns", lambda: now_ns[0])
         driver.arrivals.hear_backups()

@@ -25,6 +25,7 @@ def header_of(messaging: Messaging, connection: Connection, message_type: Messag
         messaging.held_for(connection.remote_group_id).view,
         connection.out_base,
         standing.view_start,
+        standing.config.waits_for_commit,
         ack_view_num=connection.in_view.primary_view_num if connection.in_base >= 0 else 0,
         ack=acknowledged(connection),
         back=connection.members_timestamp,
@@ -52,6 +53,7 @@ def reset_of(messaging: Messaging, header: Header) -> Header:
         standing.view,
         header.source_view,
         view_start=standing.view_start,
+        waits_for_commit=standing.config.waits_for_commit,
         flags=MessageFlag.RESET,
         order_watermark=messaging.lane.group_watermark,
     )

@@ -225,6 +225,7 @@ class Lane:
                 held.view if held is not None else NO_VIEW,
                 connection.out_base,
                 standing.view_start,
+                standing.config.waits_for_commit,
             )
         )
         return connection.out_prefix

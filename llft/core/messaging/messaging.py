@@ -74,10 +74,9 @@ class Messaging:
     # -- connections -------------------------------------------------------------------------
 
     def held_for(self, group_id: GroupId) -> HeldOrder:
-        held = self.lane.held.get(group_id)
-        if held is None:
-            held = self.lane.held[group_id] = HeldOrder()
-        return held
+        if group_id not in self.lane.held:
+            self.lane.held[group_id] = HeldOrder()
+        return self.lane.held[group_id]
 
     def create(self, connection_id: ConnectionId, now_ns: int) -> Connection:
         connection = self.table.create(connection_id, self.standing.view)
@@ -151,7 +150,7 @@ class Messaging:
 
     def transmit(self, connection: Connection, message: SentMessage) -> None:
         """Line 16, and line 46 when it is a retransmission."""
-        self._seek_commit()
+        self._seek_commit(connection)
         now_ns = self.outbox.now_ns
         if len(message.payload) <= self._room(connection):
             self.outbox.multicast(connection.remote_group_id, self.lane.datagram(connection, message))
@@ -162,14 +161,14 @@ class Messaging:
         if connection.retransmit_ns == NEVER:
             self.arm(connection, "retransmit_ns", now_ns + self.config.timeouts.retransmit_interval_ns)
 
-    def _seek_commit(self) -> None:
-        """D-10: what depends on nobody is committed as it leaves; else backups are asked at once, for a
-        gateway waits for their answer, and a heartbeat would be late."""
+    def _seek_commit(self, connection: Connection) -> None:
+        """D-10: what depends on nobody is committed as it leaves; else backups are asked at once if the other
+        end waits for their answer, for a heartbeat would be late."""
         lane = self.lane
         lane.flush()
         if self.config.output_commit_level == 0 or not self.watermarks.somebody_counts:
             lane.order_committed = max(lane.order_committed, lane.orders.end)
-        elif lane.order_committed < lane.orders.end:
+        elif lane.order_committed < lane.orders.end and self.held_for(connection.remote_group_id).waits:
             self.waiting_for_backups = True
 
     def _room(self, connection: Connection) -> int:
@@ -408,6 +407,7 @@ class Messaging:
             connection.collect_sent(header.back)
             self.outbox.record(Collected, connection.connection_id, "sent", header.back)
         held = self.held_for(connection.remote_group_id)
+        held.waits = header.waits_for_commit
         if held.view == header.source_view:
             if message.order_bytes:
                 held.hold(message.order_start, message.order_bytes)

@@ -21,7 +21,9 @@ _RANGES_MAX: Final = 1000
 class HeldOrder:
     """What one replica holds of one remote group's order stream."""
 
-    __slots__ = ("committed", "limit_bytes", "pieces", "unreflected", "view", "view_start", "watermark")
+    __slots__ = (
+        *("committed", "limit_bytes", "pieces", "unreflected", "view", "view_start", "waits", "watermark"),
+    )
 
     def __init__(self, limit_bytes: int = 4 << 20) -> None:
         self.view: ViewId = NO_VIEW
@@ -32,6 +34,8 @@ class HeldOrder:
         self.watermark = 0
         self.committed = 0
         """What enough backups of the remote group hold, for output commit (D-10)."""
+        self.waits = True
+        """Whether the remote group waits for the output commit of ours; until it has said no, it may."""
         self.limit_bytes = limit_bytes
 
     def adopt_view(self, view: ViewId, view_start: int) -> None:

@@ -182,6 +182,7 @@ class Retention:
                 messaging.standing.view,
                 base,
                 held.view_start,
+                held.waits,
                 MessageFlag(message.flags) | MessageFlag.PASSED_ON,
                 index,
                 len(parts),

@@ -37,6 +37,7 @@ ENVELOPE_BYTES: Final = HEADER_BYTES + MAC_BYTES
 _CHANNEL_BIT: Final = 62
 _NUMBER_MASK: Final = (1 << _CHANNEL_BIT) - 1
 _CRC_PADDING: Final = b"llft, no key"
+DATAGRAM_PURPOSE: Final = b"llft-datagram"
 
 Mac = Callable[[bytes | memoryview], bytes]
 
@@ -50,7 +51,7 @@ class Channel(IntEnum):
 def _mac_under(key: bytes) -> Mac:
     if not key:
         return lambda body: crc32(body).to_bytes(4, "big") + _CRC_PADDING
-    prepared = keyed_hash(key, b"llft-datagram")
+    prepared = keyed_hash(key, DATAGRAM_PURPOSE)
 
     def mac(body: bytes | memoryview) -> bytes:
         state = prepared.copy()
@@ -63,7 +64,7 @@ def _mac_under(key: bytes) -> Mac:
 class Sealer:
     """Puts one process's datagrams into envelopes."""
 
-    __slots__ = ("_group_id", "_birth_id", "_key_number", "_prefix", "_sequences", "_mac")
+    __slots__ = ("_group_id", "_birth_id", "_key_number", "prefix", "_sequences", "_mac")
 
     def __init__(self, keys: KeyRing, group_id: GroupId, birth_id: BirthId, service_port: int = 0) -> None:
         self._group_id = group_id
@@ -77,10 +78,10 @@ class Sealer:
 
     def set_service_port(self, service_port: int) -> None:
         identity = IDENTITY.pack(self._group_id, *self._birth_id, service_port)
-        self._prefix = bytes((VERSION, self._key_number)) + identity
+        self.prefix = bytes((VERSION, self._key_number)) + identity
 
     def seal(self, data: bytes, channel: Channel) -> bytes:
-        body = self._prefix + _SEQUENCE.pack(next(self._sequences[channel])) + data
+        body = self.prefix + _SEQUENCE.pack(next(self._sequences[channel])) + data
         return body + self._mac(body)
 
 

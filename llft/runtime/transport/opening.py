@@ -6,6 +6,7 @@ from llft.errors import MisuseError
 from llft.identifiers import BirthId, GroupId
 from llft.runtime.settings import Settings, TransportMode
 from llft.runtime.transport import sockets
+from llft.runtime.transport.compiled_udp import AVAILABLE, CompiledUdpTransport
 from llft.runtime.transport.interface import Address, Transport
 from llft.runtime.transport.keys import KeyRing, load_keys
 from llft.runtime.transport.lossy import LossyTransport
@@ -30,8 +31,9 @@ def open_transport(settings: Settings, group_id: GroupId, birth_id: BirthId) -> 
 def _open_udp(settings: Settings, group_id: GroupId, birth_id: BirthId) -> UdpTransport:
     asked = settings.transport
     warnings: list[str] = []
+    transport_type = CompiledUdpTransport if AVAILABLE else UdpTransport
     if asked.mode is TransportMode.MULTICAST:
-        transport = UdpTransport(
+        transport = transport_type(
             keys=open_keys(settings),
             group_id=group_id,
             birth_id=birth_id,
@@ -44,7 +46,7 @@ def _open_udp(settings: Settings, group_id: GroupId, birth_id: BirthId) -> UdpTr
             raise MisuseError(
                 "no_members", 'list members = ["host:port", ...] under [groups.NAME], or use multicast'
             )
-        transport = UdpTransport(
+        transport = transport_type(
             keys=open_keys(settings),
             group_id=group_id,
             birth_id=birth_id,

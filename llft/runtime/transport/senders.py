@@ -27,13 +27,15 @@ NOWHERE: Address = ("", 0)
 
 
 class Sender:
-    __slots__ = ("group_id", "birth_id", "service_port", "windows", "address", "heard_ns")
+    __slots__ = ("group_id", "birth_id", "service_port", "windows", "address", "numbered_address", "heard_ns")
 
     def __init__(self, identity: bytes) -> None:
         self.group_id, host_id, pid, start_ns, self.service_port = IDENTITY.unpack(identity)
         self.birth_id = BirthId(host_id, pid, start_ns)
         self.windows = (ReplayWindow(), ReplayWindow(), ReplayWindow())
         self.address = NOWHERE
+        self.numbered_address = -1
+        """The same as one number, where that is how it comes (`compiled_udp`); -1: not so yet."""
         self.heard_ns = 0
 
 

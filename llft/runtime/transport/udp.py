@@ -68,6 +68,10 @@ class UdpTransport:
         else:
             addressing.prepare(self.address)
         self._grow_buffers()
+        self._begin(keys, birth_id)
+
+    def _begin(self, keys: KeyRing, birth_id: BirthId) -> None:
+        """Sockets are open: for the transport that does all this in C."""
 
     def _grow_buffers(self) -> None:
         for sock in self._sockets:
@@ -82,6 +86,9 @@ class UdpTransport:
     @service_port.setter
     def service_port(self, port: int) -> None:
         self._service_port = port
+        self._set_service_port(port)
+
+    def _set_service_port(self, port: int) -> None:
         self._sealer.set_service_port(port)
 
     @property
@@ -117,11 +124,14 @@ class UdpTransport:
         return self._sending.fileno()
 
     def _seal(self, data: bytes, channel: Channel) -> bytes:
+        self._check_size(data)
+        return self._sealer.seal(data, channel)
+
+    def _check_size(self, data: bytes) -> None:
         """A receiver cuts what is longer, and takes it for a forgery: it would be sent again for ever."""
         if len(data) > self._largest - ENVELOPE_BYTES:
             remedy = "set Limits.datagram_bytes to the transport's payload_limit"
             raise MisuseError("datagram_too_large", remedy, length=len(data), limit=self.payload_limit)
-        return self._sealer.seal(data, channel)
 
     def _send(self, sealed: bytes, address: Address) -> None:
         try:

@@ -1,0 +1,94 @@
+"""The transport on UDP with envelopes and system calls in C (`llft/lane/c/datagrams.c`): many datagrams by
+one call, and no object for what is dropped. The same bytes as `udp`, and the same answers.
+
+It is there where the compiled lane is.
+"""
+
+from __future__ import annotations
+
+import _socket
+from typing import Any, Final
+
+from llft import originals
+from llft.identifiers import BirthId, GroupId
+from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel
+from llft.runtime.transport.keys import KeyRing
+from llft.runtime.transport.senders import NOWHERE
+from llft.runtime.transport.udp import BATCH_DATAGRAMS, UdpTransport
+
+try:
+    from llft_datagrams import Datagrams  # type: ignore[import-not-found]
+except ImportError:
+    Datagrams = None
+
+AVAILABLE: Final = Datagrams is not None
+_PORT_BITS: Final = 16
+_PORT_MASK: Final = (1 << _PORT_BITS) - 1
+
+
+class CompiledUdpTransport(UdpTransport):
+    def _begin(self, keys: KeyRing, birth_id: BirthId) -> None:
+        self._datagrams: Any = Datagrams(
+            sending_fd=self._sending.fileno(),
+            largest=self._largest,
+            prefix=self._sealer.prefix,
+            own_birth=BIRTH.pack(*birth_id),
+            keys={number: keys.key(number) for number in keys.numbers()},
+            person=DATAGRAM_PURPOSE,
+        )
+        self._filenos = tuple(sock.fileno() for sock in reversed(self._sockets))
+        self._now_ns = 0
+
+    def _set_service_port(self, port: int) -> None:
+        self._sealer.set_service_port(port)
+        self._datagrams.set_prefix(self._sealer.prefix)
+
+    def multicast(self, group_id: GroupId, data: bytes) -> None:
+        self._check_size(data)
+        self._datagrams.send(data, Channel.TO_GROUP, self._destinations(group_id))
+
+    def transmit(self, birth_id: BirthId, data: bytes) -> None:
+        sender = self._opener.senders.of_birth(birth_id)
+        if sender is None or sender.address == NOWHERE:
+            self._counts["unknown_process"] += 1
+            return
+        self._check_size(data)
+        self._datagrams.send(data, Channel.TO_PROCESS, (sender.address,))
+
+    def seal_pulse(self, data: bytes) -> bytes:
+        self._check_size(data)
+        sealed: bytes = self._datagrams.seal(data, Channel.PULSE)
+        return sealed
+
+    def receive(self) -> list[bytes]:
+        batch: list[bytes] = []
+        self._now_ns = originals.monotonic_ns()
+        for fileno in self._filenos:
+            for identity, channel, number, data, address in self._datagrams.receive(fileno, BATCH_DATAGRAMS):
+                if self._accept(identity, channel, number, address):
+                    batch.append(data)
+        return batch
+
+    def _accept(self, identity: bytes, channel: int, number: int, address: int) -> bool:
+        """Whether it came for the first time."""
+        opener = self._opener
+        sender = opener.senders.find(identity) or opener.senders.add(identity)
+        if not sender.windows[channel].accept(number):
+            opener.dropped["replayed"] += 1
+            return False
+        if sender.numbered_address != address:
+            sender.numbered_address = address
+            ip = _socket.inet_ntoa((address >> _PORT_BITS).to_bytes(4, "big"))
+            sender.address = (ip, address & _PORT_MASK)
+        sender.heard_ns = self._now_ns
+        self._counts["received"] += 1
+        return True
+
+    def statistics(self) -> dict[str, int]:
+        found = super().statistics()
+        for name, number in self._datagrams.counts().items():
+            if name in found:
+                found[name] += number
+            else:
+                found[f"dropped_{name}"] += number
+        return found
