@@ -182,7 +182,7 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
         raise MisuseError("join-on-loopback", "name the interface in llft.toml (--config)")
     program = resolve(arguments.command)
     os.makedirs(directory.path, mode=0o700, exist_ok=True)
-    if not settings.transport.key_file:
+    if settings.transport.authenticate and not settings.transport.key_file:
         settings = settings.with_key_file(str(home_key(directory.path.parent)))
     return Plan(
         group=directory.group,

@@ -26,6 +26,7 @@ SINGLE = (
             "pacemaker",
             "poller",
             "replica_process",
+            "spinning",
             "state/no_core",
             "surroundings",
         )

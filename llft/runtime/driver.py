@@ -38,6 +38,7 @@ from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.arrivals import Arrivals
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.poller import Poller
+from llft.runtime.spinning import Spinning
 from llft.runtime.state import exchange
 from llft.runtime.surroundings import Network, World
 
@@ -54,6 +55,7 @@ class Driver:
         self.network = network
         self.world = world
         self.poller = poller
+        self.spinning = Spinning()
         self.lock = CoreLock()
         self.token = core.config.threads is ThreadMode.TOKEN
         self.application = Application(
@@ -225,7 +227,7 @@ class Driver:
                 wait_ns = self.until_deadline()
                 self.lock.release()
                 try:
-                    self.poller.poll(wait_ns)
+                    self.spinning.poll(self.poller, wait_ns)
                 finally:
                     self.lock.acquire()
                 self.work()

@@ -17,6 +17,7 @@ from llft import originals
 from llft.core import events
 from llft.core.replica import Replica
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
+from llft.instant import US
 from llft.journal.frame import FREQUENT
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
@@ -35,6 +36,7 @@ from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller, raise_fd
 from llft.runtime.replica_answers import answers_of
 from llft.runtime.settings import Settings
+from llft.runtime.spinning import Spinning
 from llft.runtime.state.checkpoints import Checkpoints
 from llft.runtime.state.durable import DURABLE, RESTORE, Durable, go_on
 from llft.runtime.state.restart import Restart
@@ -76,6 +78,7 @@ class ReplicaProcess(OutsidePort):
         self.poller = Poller()
         settings = self._be_born(specification)
         self.driver = Driver(self.core, self, self, self.poller)
+        self.driver.spinning = Spinning(settings.transport.spin_us * US)
         self.pacemaker = Pacemaker(self.driver, self._keep_house)
         self.checkpoints = Checkpoints(self, settings)
         self.call = self.driver.call

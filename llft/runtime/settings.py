@@ -84,6 +84,10 @@ class TransportSettings:
     port: int = DEFAULT_PORT
     """Of multicasts. The sockets for one process have ports of their own."""
     key_file: str = ""
+    authenticate: bool = True
+    """Without a key file `llft run` makes a key for this host's groups. False, on loopback: none."""
+    spin_us: int = 0
+    """A primary that waits looks for datagrams so long before it sleeps (`runtime.spinning`)."""
     fault_injection: FaultInjection = field(default_factory=FaultInjection)
 
 

@@ -156,6 +156,8 @@ def _check_transport(settings: Settings, place: Place) -> None:
             'make a key, as echo 1:$(openssl rand -hex 32) > cluster.keys, and set key_file = "cluster.keys"'
         )
         raise place.error("transport", "interface", remedy)
+    if transport.key_file and not transport.authenticate:
+        raise place.error("transport", "authenticate", "there is a key_file: take one of the two out")
     for group in settings.groups:
         far = [
             member for member in group.members if is_ip(member.host) and not member.host.startswith("127.")
@@ -204,6 +206,8 @@ _TRANSPORT: dict[str, Reader] = {
     "interface": values.ip,
     "port": values.integer(1, 65535),
     "key_file": values.text,
+    "authenticate": values.truth,
+    "spin_us": values.integer(0, 10_000),
     "fault_injection": values.fault_injection,
 }
 _TIMEOUTS: dict[str, Reader] = {

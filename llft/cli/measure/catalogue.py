@@ -19,6 +19,7 @@ MOST_REPLICAS = 9
 MOST_CONNECTIONS = 10_000
 LANES = ("compiled", "reference")
 BOTH = "both"
+YES, NO = "yes", "no"
 STORES = ("llft", "redis", "etcd", "pysyncobj")
 
 

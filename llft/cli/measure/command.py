@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from llft.cli.arguments import add_json, positive, positive_float
-from llft.cli.measure.catalogue import BOTH, FIGURES, LANES, LISTS, Figure, names
+from llft.cli.measure.catalogue import BOTH, FIGURES, LANES, LISTS, NO, YES, Figure, names
 from llft.cli.measure.network import LOOPBACK, VETH
 from llft.cli.measure.placement import BACKUPS, PLACEMENTS
 
@@ -60,18 +60,34 @@ def add_manner(parser: argparse.ArgumentParser, figure: Figure) -> None:
         default=BACKUPS[0],
         help="on other cores than their primary where there are some (default), or on the same",
     )
-    parser.add_argument(
-        "--network",
-        choices=figure.networks,
-        default=LOOPBACK,
-        help="veth: the server in a network namespace of its own, packets as on Ethernet (needs root)"
-        if VETH in figure.networks
-        else argparse.SUPPRESS,
-    )
+    add_between(parser, figure)
     parser.add_argument("--lane", choices=[*LANES, BOTH], help="default: the compiled one if it is there")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings, such as timeouts")
     parser.add_argument("--svg", type=Path, metavar="DIR", help="draw the figure into this directory")
     add_json(parser)
+
+
+def add_between(parser: argparse.ArgumentParser, figure: Figure) -> None:
+    """What lies between client and server, where that can be said."""
+    if VETH not in figure.networks:
+        parser.set_defaults(network=LOOPBACK)
+        return
+    parser.add_argument(
+        "--network",
+        choices=figure.networks,
+        default=LOOPBACK,
+        help="veth: the server in a network namespace of its own, packets as on Ethernet (needs root)",
+    )
+    parser.add_argument(
+        "--key", choices=[YES, NO], help="datagrams are authenticated (default: no, but on veth)"
+    )
+    parser.add_argument(
+        "--spin",
+        type=positive,
+        default=0,
+        metavar="US",
+        help="whoever waits looks so many microseconds for datagrams before it sleeps (default: 0)",
+    )
 
 
 def add_all(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -74,15 +74,15 @@ def _round(tcp: Side, llft: Side, workload: Workload, counts: list[int], *, tcp_
 
 
 def parameters(manner: Manner, placement: str, **own: Any) -> Point:
-    """What every point says of how it came about. `llft run` gives every group a key, always."""
+    """What every point says of how it came about."""
     return {
         **own,
         "placement": placement,
         "backups": manner.backups,
         "network": manner.network.name,
         "lane": manner.lane,
-        "spin": False,
-        "authenticated": True,
+        "spin": manner.network.spins,
+        "authenticated": manner.network.authenticated,
     }
 
 

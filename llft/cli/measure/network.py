@@ -34,16 +34,30 @@ class Network:
     server_settings: str = ""
     """As in `llft.toml`."""
     client_settings: str = ""
+    authenticated: bool = True
+    spins: bool = False
 
 
 @contextmanager
-def network(name: str, *, configured: bool) -> Iterator[Network]:
+def network(
+    name: str, *, configured: bool, authenticated: bool = True, spin_us: int = 0
+) -> Iterator[Network]:
     """`configured`: the user has settings of his own, which may speak of the transport."""
+    spinning = f"spin_us = {spin_us}\n" if spin_us else ""
+    if configured and (name == VETH or spinning or not authenticated):
+        raise MisuseError("two-transports", "with --network veth, --spin or --key there is no --config")
     if name == LOOPBACK:
-        yield Network()
+        own = spinning if authenticated else f"authenticate = false\n{spinning}"
+        settings = f"[transport]\n{own}" if own else ""
+        yield Network(
+            server_settings=settings,
+            client_settings=settings,
+            authenticated=authenticated,
+            spins=bool(spin_us),
+        )
         return
-    if configured:
-        raise MisuseError("two-transports", "with --network veth there is no --config")
+    if not authenticated:
+        raise MisuseError("no-key", "without a key only loopback is allowed")
     namespace, cable = f"llft{os.getpid()}", f"llft{os.getpid() % 10**6}"
     _ip("netns", "add", namespace)
     try:
@@ -55,7 +69,8 @@ def network(name: str, *, configured: bool) -> Iterator[Network]:
             key.write_text(f"1:{secrets.token_hex(32)}\n")
             key.chmod(0o600)
             launcher = ("ip", "netns", "exec", namespace)
-            yield Network(VETH, there, launcher, _transport(there, key), _transport(here, key))
+            at_server, at_client = (_transport(own, key) + spinning for own in (there, here))
+            yield Network(VETH, there, launcher, at_server, at_client, spins=bool(spin_us))
     finally:
         _ip("netns", "delete", namespace)
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from llft.cli.group_run import TrialFailure
 from llft.cli.measure import apps, gateway, latency, memory, nondeterminism, throughput, viewchange
-from llft.cli.measure.catalogue import BOTH, LANES
+from llft.cli.measure.catalogue import BOTH, LANES, YES
 from llft.cli.measure.comparison import Manner, Point
 from llft.cli.measure.drawing import draw
-from llft.cli.measure.network import Network, network
+from llft.cli.measure.network import LOOPBACK, Network, network
 from llft.cli.measure.peers import figure as peers
 from llft.cli.measure.placement import PLACEMENTS, cores, require_cores
 from llft.cli.panel import EventLines
@@ -66,8 +66,22 @@ def perform(arguments: argparse.Namespace) -> int:
 
 def figure_object(arguments: argparse.Namespace, tell: Callable[[str], None]) -> dict[str, Any]:
     """What `--json` ends with."""
-    with network(arguments.network, configured=arguments.config is not None) as between:
+    configured = arguments.config is not None
+    with network(
+        arguments.network,
+        configured=configured,
+        authenticated=is_authenticated(arguments),
+        spin_us=getattr(arguments, "spin", 0),
+    ) as between:
         return object_of(arguments.figure, _on_each_lane(arguments, between, tell))
+
+
+def is_authenticated(arguments: argparse.Namespace) -> bool:
+    """Figures that compare two groups on loopback do so without a key, unless they are told otherwise."""
+    key: str | None = getattr(arguments, "key", YES)
+    if key is not None:
+        return key == YES
+    return arguments.network != LOOPBACK or arguments.config is not None
 
 
 def _on_each_lane(
