@@ -226,6 +226,20 @@ def test_a_stopped_sole_member_is_no_reason_to_begin_anew(start: Start) -> None:
     assert (group["members"][0]["pid"], group["members"][0]["lives"]) == (member["pid"], 1)
 
 
+def test_a_gateway_that_hangs_is_replaced(start: Start) -> None:
+    """Its clients would hang with it for ever; a replica that is stopped as long is left to its group."""
+    run = start("serve", replicas=2)
+    group = run.until(all_members(2))
+    gateway, backup = group["gateways"][0], group["members"][1]
+    for one in (gateway, backup):
+        os.kill(one["pid"], signal.SIGSTOP)
+    run.until_said(f"gateway 1 (pid {gateway['pid']}) is there and does not answer: it is ended")
+    again = run.until(lambda found: found["gateways"][0]["pid"] not in (None, gateway["pid"]))
+    assert again["members"][1]["pid"] == backup["pid"]
+    os.kill(backup["pid"], signal.SIGCONT)
+    run.until(all_members(2))
+
+
 def test_a_replica_that_was_not_heard_may_have_the_state(start: Start) -> None:
     run = start("serve", replicas=2)
     first, second = run.until(all_members(2))["members"]

@@ -28,6 +28,8 @@ QUICK_DEATH_S = 2.0
 HOPELESS_QUICK_DEATHS = 5
 USELESS_STATUS = 78
 """Exit status of a process that another start would not help: it is not like its group, for instance."""
+HUNG_AFTER = 5
+"""Questions of a second each."""
 TAIL_LINES = 15
 MEMBER_ROLES = ("primary", "backup", "proposing", "recovering")
 _TAIL_BYTES = 8192
@@ -83,6 +85,8 @@ class Slot:
     last_end: str = ""
     """How the process before the present one ended; empty: there was none."""
     status_at_s: float = 0.0
+    unanswered: int = 0
+    """So many questions in a row it took, and gave no answer."""
     inquiry: Inquiry | None = None
     next_inquiry_s: float = 0.0
 
@@ -125,7 +129,7 @@ class Slot:
             raise
         self.process = process
         self.started_s, self.restart_at_s = time.monotonic(), None
-        self.status, self.status_at_s, self.next_inquiry_s = None, 0.0, 0.0
+        self.status, self.status_at_s, self.next_inquiry_s, self.unanswered = None, 0.0, 0.0, 0
 
     def reap(self) -> int | None:
         """The exit status (negative: the signal) if the process ended; it is forgotten then."""
@@ -152,6 +156,17 @@ class Slot:
         if self.inquiry is not None:
             self.inquiry.close()
             self.inquiry = None
+
+    def gives_no_answer(self) -> bool:
+        """The question is given up. A replica that hangs is for its group to replace; a gateway is alone, and
+        all its clients hang with it: after some questions it is killed (true), so that they know, and can
+        come again. One question may have been our own pause, several are not."""
+        self.end_inquiry()
+        self.unanswered += 1
+        if self.kind != "gateway" or self.unanswered < HUNG_AFTER:
+            return False
+        self.signal(signal.SIGKILL)
+        return True
 
     def log_tail(self) -> list[str]:
         """The last lines that its processes wrote."""

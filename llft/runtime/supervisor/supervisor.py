@@ -228,12 +228,14 @@ class Supervisor:
         slot.inquiry.work()
         if slot.inquiry.answer is not None:
             self._note(slot, slot.inquiry.answer, now_s)
-        if slot.inquiry.done or now_s - slot.next_inquiry_s > ANSWER_PATIENCE_S:
+        if slot.inquiry.done:
             slot.end_inquiry()
+        elif now_s - slot.next_inquiry_s > ANSWER_PATIENCE_S and slot.gives_no_answer():
+            self._observer.told(f"{slot.title} (pid {slot.pid}) is there and does not answer: it is ended")
 
     def _note(self, slot: Slot, status: dict[str, Any], now_s: float) -> None:
         before = (slot.role, (slot.status or {}).get("view"))
-        slot.status, slot.status_at_s = status, now_s
+        slot.status, slot.status_at_s, slot.unanswered = status, now_s, 0
         if slot.kind == "replica" and before != (slot.role, status.get("view")) and slot.role:
             self._observer.told(f"{slot.title} is {slot.role}, view {status.get('view')}")
 
