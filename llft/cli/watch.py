@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = json.dumps(alarm) if arguments.json else f"ALARM {alarm['condition']}: {alarm['explanation']}"
         print(text, flush=True)
 
-    with spark_session(master=arguments.master, memory=arguments.memory, lasting=True) as spark:
+    with spark_session(master=arguments.master, memory=arguments.memory) as spark:
         from llft.pipeline.watch.stream import alarms_of, watch
 
         query = watch(spark, str(arguments.path), store, tell, once=arguments.once)

@@ -161,7 +161,7 @@ def process_number(world: int, group_id: int, birth_id: Sequence[int]) -> int:
 def content_of(record: Record) -> int | None:
     """What the replicas must have in common, as 64 bits; None where nothing is to be compared."""
     if type(record) is Operated:
-        return content_of_entry(record.entry)
+        return content_of_entry(record.entry.encode("utf-8", "surrogatepass"))
     if type(record) is Sent:
         return content_of_sent(record.connection, *record[3:])
     if type(record) is ClockRead:
@@ -178,8 +178,9 @@ def content_of_clock(clock_id: int, value_ns: int) -> int:
     return _digest(struct.pack("<qq", clock_id, value_ns))
 
 
-def content_of_entry(entry: str) -> int:
-    return _digest(entry.encode("utf-8", "surrogatepass"))
+def content_of_entry(entry: bytes) -> int:
+    """`entry`: in UTF-8."""
+    return _digest(entry)
 
 
 def _digest(data: bytes) -> int:

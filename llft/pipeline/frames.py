@@ -89,3 +89,12 @@ def _is_torn(data: Data, offset: int) -> bool:
     if length > MAX_PAYLOAD_BYTES:
         return False
     return not any(data[body + length :]) and (length > 0 or not any(data[offset:]))
+
+
+def payloads(data: Data, start: int, end: int) -> Iterator[bytes]:
+    """Of the sound frames that begin from `start` on and before `end`."""
+    for found in scan(data, start):
+        if found.offset >= end:
+            return
+        if isinstance(found, Frame):
+            yield found.payload

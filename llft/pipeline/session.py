@@ -36,9 +36,10 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Rows are worked on in Python: Java plans and passes on sums, for seconds. Its second compiler and collector
-threads take more than they give in that time."""
+JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Rows are worked on in Python: Java plans, and passes on sums or runs. Its second compiler and collector
+threads take more than they give, from the workers on the same cores: in an audit's seconds, and in the first
+minute of a watch."""
 OF_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
@@ -48,15 +49,13 @@ def spark_session(
     master: str | None = None,
     memory: str = MEMORY,
     settings: Mapping[str, str] | None = None,
-    lasting: bool = False,
 ) -> Iterator[SparkSession]:
-    """The session; stopped at the end. `settings` overrule our own. The log stays only if something broke.
-    A `lasting` one works for hours."""
+    """The session; stopped at the end. `settings` overrule our own. The log stays only if something broke."""
     _prepare()
     with tempfile.NamedTemporaryFile(prefix="llft-spark-", suffix=".log", delete=False) as log:
         master = master or LOCAL
-        brief = {} if lasting or not _is_local(master) else BRIEF
-        spark = _start(master, memory, {**brief, **(settings or {})}, log)
+        java = JAVA if _is_local(master) else {}
+        spark = _start(master, memory, {**java, **(settings or {})}, log)
     try:
         with _package_sent(spark):
             yield spark

@@ -14,13 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from llft.errors import MisuseError
+from llft.pipeline.watch.runs import Run, unpacked
 from llft.pipeline.watch.tail import WatchSource
-from llft.pipeline.watch.watcher import Rows, Watcher
+from llft.pipeline.watch.watcher import Watcher
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,12 +69,11 @@ class GroupProcessor(StatefulProcessor):
         known = self.state.get()
         watcher = Watcher.from_bytes(bytes(known[0])) if known is not None else Watcher()
         names: dict[str, str] = json.loads(known[1]) if known is not None else {}
-        frame = pd.concat(list(rows))
-        named = frame.loc[frame["name"].notna(), ["replica", "name"]]
-        names.update({str(number): name for number, name in named.itertuples(index=False)})
+        runs = [Run(*values) for frame in rows for values in frame.itertuples(index=False)]
+        names.update({str(run.replica): run.name for run in runs})
         for number in list(names)[:-MOST_NAMES]:
             del names[number]
-        alarms = watcher.step(Rows(*(frame[name].to_numpy(np.int64) for name in Rows._fields)))
+        alarms = watcher.step(unpacked(runs))
         self.state.update((watcher.to_bytes(), json.dumps(names)))
         if alarms:
             yield pd.DataFrame(
@@ -102,7 +101,9 @@ def watch(
     """Starts to watch. `once`: what is there now, and no more."""
     if find_spec("google") is None:  # its workers would die without a word
         raise MisuseError("protobuf-missing", "pip install 'llft[pipeline]'")
-    for name, value in STATE_STORE.items():
+    # A partition costs a flush and a commit for every micro-batch: more of them than cores only wait.
+    cores = {"spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism)}
+    for name, value in {**STATE_STORE, **cores}.items():
         spark.conf.set(name, value)
     spark.dataSource.register(WatchSource)
     rows = spark.readStream.format("llft_watch").option("path", path).load()
