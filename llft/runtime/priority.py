@@ -25,10 +25,9 @@ from llft.core.standing import PRIMARY, PROPOSING, RECOVERING
 from llft.instant import SECOND
 from llft.journal.record import Record, RoleChanged, Suspected
 
-JOINING: Final = 5
-"""Nice value of a joiner's session: a third of what others get where there is not enough for all."""
-TRYING: Final = 10
-"""Of a process that tries a state, and of one that writes an image (`image_take.c`): a tenth."""
+BACK: Final = 10
+"""Nice value of a session (`image_take.c` has it, too): a tenth of what others get where there is not enough
+for all. With 5 clients feel a joiner; with 15 a trial takes so long that it meets the next joiner."""
 FORWARD: Final = 0
 """What a new session has."""
 PATIENCE_NS: Final = 5 * SECOND
@@ -38,13 +37,13 @@ _LINE_BYTES = 128
 _getsid = posix.getsid
 
 
-def step_back(pid: int = 0, *, nice: int = JOINING) -> bool:
+def step_back(pid: int = 0) -> bool:
     """The session of this process, or of another one. False: it is where it was. That is no failure: it
     takes its share then, as everybody does."""
     try:
         if _getsid(pid) != (pid or originals.getpid()):
             return False  # others are in that session, too
-        _set(pid, nice)
+        _set(pid, BACK)
     except OSError:
         return False
     return True

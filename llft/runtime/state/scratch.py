@@ -16,7 +16,7 @@ from typing import NamedTuple
 from llft import originals
 from llft.past.keeper import Verdict
 from llft.past.source import Captured, NotCapturedError
-from llft.runtime.priority import TRYING, step_back
+from llft.runtime.priority import step_back
 
 SCRATCH = "LLFT_SCRATCH"
 _LAST_WORDS_BYTES = 600
@@ -72,7 +72,7 @@ class ScratchProcess:
         self._pid = originals.posix_spawn(
             command[0], command, {**environment, SCRATCH: task}, file_actions=self._actions(), setsid=True
         )
-        step_back(self._pid, nice=TRYING)
+        step_back(self._pid)
 
     def _actions(self) -> list[tuple[object, ...]]:
         """What the program prints, it has printed; what goes wrong is for us."""
