@@ -25,12 +25,12 @@ from llft.core.standing import PRIMARY, PROPOSING, RECOVERING
 from llft.instant import SECOND
 from llft.journal.record import Record, RoleChanged, Suspected
 
-BACK: Final = 10
-"""Nice value of a session (`image_take.c` has it, too): a tenth of what others get where there is not enough
-for all. With 5 clients feel a joiner; with 15 a trial takes so long that it meets the next joiner."""
+BACK: Final = 5
+"""Nice value of a session (`image_take.c` has it, too): a third of what others get where there is not enough
+for all. With 10 and more a trial takes so long that states are old, and joiners have much to go through."""
 FORWARD: Final = 0
 """What a new session has."""
-PATIENCE_NS: Final = 5 * SECOND
+PATIENCE_NS: Final = 2 * SECOND
 """A replica that has not caught up by then would not catch up from behind."""
 NEEDED: Final = (PROPOSING, RECOVERING, PRIMARY)
 _LINE_BYTES = 128

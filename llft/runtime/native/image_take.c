@@ -19,7 +19,7 @@
 #include "image.h"
 
 #define NICE 10
-#define BACK "10"
+#define BACK "5"
 #define ATTEMPTS 8
 
 static int64_t now_ns(void) {
