@@ -131,7 +131,7 @@ def try_program(
             library=make_library(directory.path),
             settings=settings.to_json(),
         )
-        slot = Slot("replica", 1, directory.log("replica-1"), directory.socket("replica-1"))
+        slot = Slot("replica", 1, directory.log("replica-1"), directory.socket("replica-1"), founds=True)
         environment = environment_of(plan, directory, slot, founds=True)
         slot.start(program.command(plan.replica_module), environment, fixed=settings.may_have_images(name))
         try:

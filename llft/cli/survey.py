@@ -11,13 +11,12 @@ from typing import Any
 
 from llft.errors import MisuseError
 from llft.runtime.control_client import ask, ask_all
+from llft.runtime.replica_answers import CAUGHT_UP_ENTRIES
 from llft.runtime.supervisor.report import MEMBER_FIELDS
 from llft.runtime.supervisor.run_directory import RunDirectory
 
 REPLICA_TIMEOUT_S = 0.5
 STATUS = {"do": "status"}
-CAUGHT_UP_ENTRIES = 64
-"""So many entries of the order log a backup may have to perform still: some ten requests."""
 
 Group = dict[str, Any]
 Member = dict[str, Any]

@@ -15,13 +15,17 @@ from typing import Any
 
 from llft import originals
 from llft.past.checkpoint import Fingerprint
+from llft.runtime.own_directory import seed_digest
+from llft.runtime.settings import Settings
 
 FILES_MAX = 5000
 DIFFERENCES_SHOWN = 8
 
 
-def take(program: list[str], options: dict[str, Any]) -> Fingerprint:
-    """`program` is the command line after the interpreter."""
+def take(specification: dict[str, Any], settings: Settings) -> Fingerprint:
+    """Of the program (the command line after the interpreter), and of what it runs in."""
+    program: list[str] = specification["program"]
+    options = _options(specification, settings)
     return {
         "interpreter": {
             "python": sys.version.split()[0],
@@ -31,6 +35,16 @@ def take(program: list[str], options: dict[str, Any]) -> Fingerprint:
         "packages": _packages(),
         "files": _files(program),
         "options": {"program": " ".join(program)} | {name: str(value) for name, value in options.items()},
+    }
+
+
+def _options(specification: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    group = settings.group(specification["group"])
+    return {
+        "llft_version": specification.get("llft_version"),
+        "replication": group.replication.value,
+        "threads": group.threads.value,
+        "data": seed_digest(specification),
     }
 
 

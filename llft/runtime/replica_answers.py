@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from llft.runtime.replica_process import ReplicaProcess
 
 Answer = dict[str, Any]
+CAUGHT_UP_ENTRIES = 64
+"""So many entries of the order log a backup may have to perform still: some ten requests."""
 
 
 def answers_of(process: ReplicaProcess) -> dict[str, Handler]:
@@ -38,6 +40,17 @@ def _threads(process: ReplicaProcess) -> Answer:
         stack = known.get(thread.ident, [])
         found.append({"thread": thread.number, "runs": bool(thread.out_since_ns), "stack": stack})
     return {"threads": found}
+
+
+def is_caught_up(process: ReplicaProcess) -> bool:
+    """Whether it could take over, and soon."""
+    return _is_whole(process) and _behind(process) <= CAUGHT_UP_ENTRIES
+
+
+def _behind(process: ReplicaProcess) -> int:
+    """Entries of the order log that it has passed on to the program, which has not performed them."""
+    core = process.core
+    return 0 if core.cursor is None else core.cursor.passed_count - core.performed_count
 
 
 def _is_whole(process: ReplicaProcess) -> bool:
@@ -72,7 +85,7 @@ def _status(process: ReplicaProcess) -> Answer:
         "performed": core.performed_count,
         "order_end": end,
         "lag": 0 if core.role == PRIMARY else max(0, end - core.own_watermark()),
-        "behind": 0 if core.cursor is None else core.cursor.passed_count - core.performed_count,
+        "behind": _behind(process),
         "suspicions": process.timeline.suspicions,
         "views": list(process.timeline.views),
         "listening": [list(address) for address in process.listening_at],

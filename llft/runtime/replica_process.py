@@ -31,10 +31,10 @@ from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.native.pulse import NOTED, TYPE_PLACE, open_pulse
 from llft.runtime.native.spool import open_spool
 from llft.runtime.outside_port import OutsidePort
-from llft.runtime.own_directory import seed_digest
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller, raise_fd
-from llft.runtime.replica_answers import answers_of
+from llft.runtime.priority import Priority, step_back
+from llft.runtime.replica_answers import answers_of, is_caught_up
 from llft.runtime.settings import Settings
 from llft.runtime.spinning import Spinning
 from llft.runtime.state.checkpoints import Checkpoints
@@ -54,17 +54,6 @@ DIFFERENT_STATUS = 78
 class Randomness:
     def randbytes(self, n: int, /) -> bytes:
         return originals.urandom(n)
-
-
-def _options(specification: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """What must be alike at all replicas, besides the program."""
-    group = settings.group(specification["group"])
-    return {
-        "llft_version": specification.get("llft_version"),
-        "replication": group.replication.value,
-        "threads": group.threads.value,
-        "data": seed_digest(specification),
-    }
 
 
 class ReplicaProcess(OutsidePort):
@@ -95,7 +84,7 @@ class ReplicaProcess(OutsidePort):
         group_id: int = specification["group_id"]
         birth_id = BirthId(settings.host_id(), originals.getpid(), originals.time_ns())
         self.birth_id = birth_id
-        self._fingerprint = fingerprint.take(specification["program"], _options(specification, settings))
+        self._fingerprint = fingerprint.take(specification, settings)
         self.transport: Transport = open_transport(settings, group_id, birth_id)
         self.lifeline = Lifeline(specification["run_directory"], birth_id)
         self.liveness = Liveness(
@@ -111,7 +100,7 @@ class ReplicaProcess(OutsidePort):
         limit, durable = self.transport.payload_limit, bool(specification.get(DURABLE))
         config = settings.group_config(specification["group"], datagram_bytes=limit, durable=durable)
         self.core = Replica(config, birth_id, local_clock=originals.clock_gettime_ns, random=Randomness())
-        self.timeline = Timeline()
+        self.timeline, self.priority = Timeline(), Priority(self.say)
         run_directory, name = specification["run_directory"], f"replica-{specification['replica']}"
         self.path = f"{run_directory}/{name}"
         journal = f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj"
@@ -209,6 +198,7 @@ class ReplicaProcess(OutsidePort):
     def write(self, record: Record) -> None:
         if type(record) not in FREQUENT:
             self.pulse.record(record)
+            self.priority.take(record)
             if text := self.timeline.take(record):
                 self.say(text)
         self.journal.write(record)
@@ -225,6 +215,7 @@ class ReplicaProcess(OutsidePort):
         """A new process life, with a new birth id: a fresh interpreter in the same process."""
         self.say(f"starts anew: {reason or self.timeline.last_reason}")
         self._close()
+        step_back()  # it joins again
         view = [withdrawn.precedence, withdrawn.primary_view_num, list(withdrawn.birth_id)]
         former = [list(self.birth_id), *view]
         self.birthplace.start_anew({FORMER: json.dumps(former), **more})
@@ -281,6 +272,8 @@ class ReplicaProcess(OutsidePort):
     def _keep_house(self) -> None:
         """Questions that came with nobody polling, answers that did not fit into a socket's buffer."""
         self._serve_control()
+        if self.priority.is_back:
+            self.priority.tend(caught_up=is_caught_up(self))
         self.checkpoints.tend(originals.monotonic_ns())
         if self.durable is not None:
             self.durable.tend()

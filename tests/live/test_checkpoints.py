@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.live.application_world import (
 from tests.live.native import needs_native
 from tests.live.test_applications import SERVERS
 
+HAS_AUTOGROUPS = Path("/proc/self/autogroup").exists()
 LOG_KB = 4
 JOINS = 2
 
@@ -46,6 +48,12 @@ def await_dropped(run: ReplicatedRun, source: str) -> None:
     run.until("drop its log", dropped)
 
 
+def all_forward(group: dict[str, Any]) -> bool:
+    """Whether the kernel has no replica stepped back, as joiners do (`runtime.priority`)."""
+    found = [Path(f"/proc/{member['pid']}/autogroup") for member in group["members"]]
+    return not HAS_AUTOGROUPS or all(path.read_text().split()[-1] == "0" for path in found)
+
+
 def said(run: ReplicatedRun) -> str:
     return "\n".join(path.read_text(errors="replace") for path in run.directory.path.glob("replica-*.log"))
 
@@ -64,6 +72,7 @@ def test_replicas_join_by_image_and_take_over(
             await_dropped(run, "image")
             run.kill_primary()
         await_dropped(run, "image")
+        run.until("come forward", all_forward)
         entries = clients.stop()
         last = speak(run.port)
         dump = last.dump()
@@ -71,6 +80,7 @@ def test_replicas_join_by_image_and_take_over(
         run.await_whole()
         log = said(run)
     assert log.count("as an image") >= joins
+    assert not HAS_AUTOGROUPS or log.count("comes forward") >= joins
     assert "no checkpoint:" not in log
     assert_journals_hold(run)
     assert_like_unreplicated(entries, dump, words, speak)

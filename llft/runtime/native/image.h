@@ -19,6 +19,8 @@
 #define THREADS_MAX 1024
 #define REGIONS_MAX 8192
 #define RUNS_MAX 1000000
+/* Of one call of the kernel. Where the kernel is not preempted, who serves clients waits until the call ends. */
+#define PIECE_BYTES UINT64_C(131072)
 
 /* Where nothing else is mapped. */
 #define IMAGE_AT UINT64_C(0x610000000000)

@@ -64,7 +64,8 @@ IN_STUB static void fill_pages(const struct image *image) {
     for (uint64_t i = 0; i < image->run_count; i++) {
         const struct run *run = &image->run[i];
         for (uint64_t done = 0; done < run->size;) {
-            long got = SYSCALL(SYS_pread64, image->fd, run->start + done, run->size - done, run->offset + done, 0, 0);
+            uint64_t left = run->size - done, piece = left < PIECE_BYTES ? left : PIECE_BYTES;
+            long got = SYSCALL(SYS_pread64, image->fd, run->start + done, piece, run->offset + done, 0, 0);
             END_IF(got <= 0, NO_PAGES);
             done += (uint64_t)got;
         }

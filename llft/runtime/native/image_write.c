@@ -24,7 +24,8 @@ struct output {
 
 static int write_all(int fd, const char *bytes, uint64_t size, uint64_t offset) {
     while (size) {
-        long wrote = syscall(SYS_pwrite64, fd, bytes, size, offset);
+        uint64_t piece = size < PIECE_BYTES ? size : PIECE_BYTES;
+        long wrote = syscall(SYS_pwrite64, fd, bytes, piece, offset);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol
 from llft import originals
 from llft.config import Checkpoints as Choice
 from llft.config import Replication
+from llft.instant import SECOND
 from llft.past.checkpoint import Base
 from llft.past.keeper import Keeper, Scratch
 from llft.past.source import IMAGE, NONE, Captured, Interposed, Source
@@ -25,6 +26,8 @@ from llft.runtime.state.image_source import ImageSource
 from llft.runtime.state.restart import Restart
 from llft.runtime.state.scratch import ScratchProcess
 
+HELD_NS = 3 * SECOND
+"""A trial rests for so long when somebody is told to join: it would have most of its way behind it."""
 STAGGERED = 4
 """So many replicas take their checkpoints at different lengths of the log, a quarter of its bound apart."""
 
@@ -54,6 +57,9 @@ class Checkpoints:
         self.keeper: Keeper | None = None
         self._interposed: Interposed | None = None
         self._hooks: Hooks | None = None
+        self._scratch: ScratchProcess | None = None
+        """The last one; it may have ended."""
+        self._hold_until_ns = 0
         self._chosen = False
         self.reason = "the program neither listens nor has threads, as yet"
         """Why there are no checkpoints."""
@@ -96,7 +102,11 @@ class Checkpoints:
 
     def base(self) -> Base | None:
         """For a joiner, which will come for it."""
-        return self.keeper.tell(originals.monotonic_ns()) if self.keeper is not None else None
+        now_ns = originals.monotonic_ns()
+        self._hold_until_ns = now_ns + HELD_NS
+        if self._scratch is not None:
+            self._scratch.hold(self._hold_until_ns)
+        return self.keeper.tell(now_ns) if self.keeper is not None else None
 
     def provide_state(self, start: int, end: int, position: int) -> bytes | None:
         """A piece of a state, for a joiner."""
@@ -197,7 +207,7 @@ class Checkpoints:
     def _begin_scratch(self, captured: Captured, head: bytes, followed: bytes) -> Scratch:
         assert self.keeper is not None
         birthplace = self._life.birthplace
-        return ScratchProcess(
+        self._scratch = ScratchProcess(
             f"{self._life.path}.scratch",
             birthplace.command(),
             birthplace.environment,
@@ -205,6 +215,9 @@ class Checkpoints:
             captured,
             (head, followed),
         )
+        if originals.monotonic_ns() < self._hold_until_ns:
+            self._scratch.hold(self._hold_until_ns)
+        return self._scratch
 
 
 def _directory(path: str) -> str:

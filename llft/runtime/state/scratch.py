@@ -16,10 +16,11 @@ from typing import NamedTuple
 from llft import originals
 from llft.past.keeper import Verdict
 from llft.past.source import Captured, NotCapturedError
+from llft.runtime.priority import step_back
 
 SCRATCH = "LLFT_SCRATCH"
 _LAST_WORDS_BYTES = 600
-_SIGKILL = 9
+_SIGKILL, _SIGCONT, _SIGSTOP = 9, 18, 19
 _exit_code = posix.waitstatus_to_exitcode
 """Negative: the signal that ended it."""
 
@@ -69,8 +70,10 @@ class ScratchProcess:
             with open(path, "wb") as file:
                 file.write(data)
         self._pid = originals.posix_spawn(
-            command[0], command, {**environment, SCRATCH: task}, file_actions=self._actions()
+            command[0], command, {**environment, SCRATCH: task}, file_actions=self._actions(), setsid=True
         )
+        step_back(self._pid)
+        self._held_until_ns = 0
 
     def _actions(self) -> list[tuple[object, ...]]:
         """What the program prints, it has printed; what goes wrong is for us."""
@@ -81,9 +84,21 @@ class ScratchProcess:
             (posix.POSIX_SPAWN_OPEN, 2, self._words, flags, 0o600),
         ]
 
+    def hold(self, until_ns: int) -> None:
+        """It stops until then: a joiner needs what is left of the processors."""
+        if self._pid:
+            originals.kill(self._pid, _SIGSTOP)
+            self._held_until_ns = until_ns
+
+    def _let_go(self) -> None:
+        if self._held_until_ns and originals.monotonic_ns() > self._held_until_ns:
+            self._held_until_ns = 0
+            originals.kill(self._pid, _SIGCONT)
+
     def verdict(self) -> Verdict | None:
         done, status = originals.waitpid(self._pid, posix.WNOHANG)
         if not done:
+            self._let_go()
             return None
         self._pid = 0
         if status:

@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from llft.runtime.control_client import Answer, Inquiry
 from llft.runtime.native.image import stop_randomising
+from llft.runtime.priority import step_back
 
 FIRST_PAUSE_S = 0.25
 """A fail-over is over by then, and the start of an interpreter takes a processor for a while."""
@@ -120,7 +121,8 @@ class Slot:
         with open(self.log, "ab", buffering=0) as log:
             with suppress(OSError):  # a full disk is no reason not to start it
                 _write_heading(log, f"{self.title}, life {self.lives}")
-            process = start_child(command, environment, output=log, fixed=fixed)
+            joins = self.kind == "replica" and not self.founds
+            process = start_child(command, environment, output=log, fixed=fixed, back=joins)
         try:
             self.pidfd = os.pidfd_open(process.pid)
         except OSError:
@@ -200,9 +202,11 @@ def start_child(
     *,
     output: IO[bytes] | int,
     fixed: bool = False,
+    back: bool = False,
     **pipes: Any,
 ) -> subprocess.Popen[bytes]:
-    """A child that ends with us, whatever ends us, in a session of its own: Ctrl-C is for us alone."""
+    """A child that ends with us, whatever ends us, in a session of its own: Ctrl-C is for us alone.
+    `back`: it lets others come first (`runtime.priority`)."""
     pipes.setdefault("stdin", subprocess.DEVNULL)
     pipes.setdefault("stderr", output)
     end_with_us = ending_with(os.getpid())
@@ -211,6 +215,8 @@ def start_child(
         end_with_us()
         if fixed:
             stop_randomising()
+        if back:
+            step_back()
 
     return subprocess.Popen(
         command,

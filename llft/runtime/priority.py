@@ -1,0 +1,112 @@
+"""Who steps back, so that those who serve clients come first: joiners, and the processes that try states.
+
+Linux shares the processors out among sessions first (its autogroups), and the nice value of a process counts
+within its session only. Every replica is a session of its own, so it is the session that steps back.
+Coming forward again needs no right, as it would with a nice value that had been raised; and the program,
+which must see the same at all replicas, does not see it (`os.getpriority`). Whether a session has stepped
+back is asked of the kernel and remembered nowhere: a process that becomes an image has another's memory.
+
+    started to join, or starts anew      its session steps back
+    caught up; proposes or is primary;   it comes forward, and stays there for this life
+    suspects somebody; PATIENCE_NS
+
+Where the kernel has no autogroups nobody steps back; where control groups share the processors out, it
+has no effect.
+"""
+
+from __future__ import annotations
+
+import posix
+from collections.abc import Callable
+from typing import Final
+
+from llft import originals
+from llft.core.standing import PRIMARY, PROPOSING, RECOVERING
+from llft.instant import SECOND
+from llft.journal.record import Record, RoleChanged, Suspected
+
+BACK: Final = 5
+"""Nice value of a session (`image_take.c` has it, too): a third of what others get where there is not enough
+for all. With 10 and more a trial takes so long that states are old, and joiners have much to go through."""
+FORWARD: Final = 0
+"""What a new session has."""
+PATIENCE_NS: Final = 2 * SECOND
+"""A replica that has not caught up by then would not catch up from behind."""
+NEEDED: Final = (PROPOSING, RECOVERING, PRIMARY)
+_LINE_BYTES = 128
+_getsid = posix.getsid
+
+
+def step_back(pid: int = 0) -> bool:
+    """The session of this process, or of another one. False: it is where it was. That is no failure: it
+    takes its share then, as everybody does."""
+    try:
+        if _getsid(pid) != (pid or originals.getpid()):
+            return False  # others are in that session, too
+        _set(pid, BACK)
+    except OSError:
+        return False
+    return True
+
+
+def is_back() -> bool:
+    try:
+        fd = originals.open_fd(_path(0), posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return False  # there are no autogroups
+    try:
+        words = originals.read(fd, _LINE_BYTES).split()  # /autogroup-27 nice 10; nothing: it is in none
+        return bool(words) and int(words[-1]) > FORWARD
+    finally:
+        originals.close(fd)
+
+
+class Priority:
+    """Of a replica process, in one life. Called with the driver's lock held."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.is_back = is_back()
+        self._say = say
+        self._why = self._refused = ""
+        self._began_ns = originals.monotonic_ns()
+
+    def take(self, record: Record) -> None:
+        """Of what happens to it: it may be needed at once."""
+        if self.is_back and (
+            isinstance(record, Suspected) or (isinstance(record, RoleChanged) and record.role in NEEDED)
+        ):
+            self._come_forward("it is needed")
+
+    def tend(self, *, caught_up: bool) -> None:
+        if not self.is_back:
+            return
+        if self._why or caught_up:
+            self._come_forward(self._why or "it has caught up")
+        elif originals.monotonic_ns() - self._began_ns > PATIENCE_NS:
+            self._come_forward("it has not caught up")
+
+    def _come_forward(self, why: str) -> None:
+        """Or at the next `tend`: without rights it may be changed once in 100 ms, on the whole host."""
+        try:
+            _set(0, FORWARD)
+        except OSError as error:
+            self._why = why
+            if not isinstance(error, BlockingIOError) and str(error) != self._refused:
+                self._refused = str(error)
+                self._say(f"it stepped back to join, and cannot come forward: {error}")
+        else:
+            self.is_back = False
+            seconds = (originals.monotonic_ns() - self._began_ns) / SECOND
+            self._say(f"comes forward after {seconds:.2f} s: {why}")
+
+
+def _set(pid: int, nice: int) -> None:
+    fd = originals.open_fd(_path(pid), posix.O_WRONLY | posix.O_CLOEXEC)
+    try:
+        originals.write(fd, str(nice).encode())
+    finally:
+        originals.close(fd)
+
+
+def _path(pid: int) -> str:
+    return f"/proc/{pid or 'self'}/autogroup"

@@ -1,0 +1,130 @@
+"""Who joins steps back, and comes forward when it has caught up, when it is needed, or after a while."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llft import originals
+from llft.core.standing import BACKUP, PRIMARY, PROPOSING
+from llft.identifiers import NO_BIRTH, NO_VIEW
+from llft.journal.record import Record, RoleChanged, Stamp, Suspected
+from llft.runtime.priority import PATIENCE_NS, Priority, step_back
+
+HAS_AUTOGROUPS = os.path.exists("/proc/self/autogroup")
+STAMP = Stamp(0, 1, NO_BIRTH, NO_VIEW)
+NEEDED = [
+    Suspected(STAMP, NO_BIRTH, "timeout"),
+    RoleChanged(STAMP, PROPOSING, ""),
+    RoleChanged(STAMP, PRIMARY, ""),
+]
+
+
+class Kernel:
+    """A file in the place of the kernel's."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path = path
+        self.refusal = 0
+        self.said: list[str] = []
+        path.write_text("/autogroup-7 nice 5\n")
+        monkeypatch.setattr(originals, "open_fd", self._open)
+
+    def _open(self, path: str, flags: int) -> int:
+        assert path == "/proc/self/autogroup"
+        if flags & os.O_WRONLY and self.refusal:
+            raise OSError(self.refusal, os.strerror(self.refusal))
+        return os.open(self._path, flags | os.O_TRUNC if flags & os.O_WRONLY else flags)
+
+    @property
+    def is_back(self) -> bool:
+        return self._path.read_text() != "0"
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    return Kernel(tmp_path / "autogroup", monkeypatch)
+
+
+def test_it_comes_forward_when_it_has_caught_up(kernel: Kernel) -> None:
+    joiner = Priority(kernel.said.append)
+    joiner.tend(caught_up=False)
+    assert joiner.is_back
+    assert kernel.is_back
+    joiner.tend(caught_up=True)
+    assert not joiner.is_back
+    assert not kernel.is_back
+    assert kernel.said[0].startswith("comes forward")
+    assert kernel.said[0].endswith("it has caught up")
+
+
+@pytest.mark.parametrize("record", NEEDED, ids=["suspects", "proposes", "is primary"])
+def test_it_comes_forward_at_once_when_it_is_needed(kernel: Kernel, record: Record) -> None:
+    joiner = Priority(kernel.said.append)
+    joiner.take(RoleChanged(STAMP, BACKUP, "accepted"))
+    assert kernel.is_back
+    joiner.take(record)
+    assert not joiner.is_back
+    assert not kernel.is_back
+
+
+def test_it_does_not_stay_back_for_ever(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = originals.monotonic_ns()
+    joiner = Priority(kernel.said.append)
+    monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns + 2 * PATIENCE_NS)
+    joiner.tend(caught_up=False)
+    assert not joiner.is_back
+    assert not kernel.is_back
+
+
+def test_it_tries_again_when_the_kernel_was_asked_too_often(kernel: Kernel) -> None:
+    joiner = Priority(kernel.said.append)
+    kernel.refusal = errno.EAGAIN
+    joiner.take(RoleChanged(STAMP, PRIMARY, ""))
+    assert joiner.is_back
+    assert kernel.said == []
+    kernel.refusal = 0
+    joiner.tend(caught_up=False)
+    assert not joiner.is_back
+    assert kernel.said[0].endswith("it is needed")
+
+
+def test_it_says_once_that_it_is_refused(kernel: Kernel) -> None:
+    joiner = Priority(kernel.said.append)
+    kernel.refusal = errno.EACCES
+    joiner.tend(caught_up=True)
+    joiner.tend(caught_up=True)
+    assert joiner.is_back
+    assert len(kernel.said) == 1
+    assert "Permission denied" in kernel.said[0]
+
+
+def test_who_is_not_back_is_left_alone(kernel: Kernel) -> None:
+    kernel.refusal = errno.ENOENT
+    assert not step_back()
+    with open(originals.open_fd("/proc/self/autogroup", os.O_RDWR), "w") as file:
+        file.write("/autogroup-7 nice 0\n")
+    joiner = Priority(kernel.said.append)
+    joiner.tend(caught_up=True)
+    assert not joiner.is_back
+    assert kernel.said == []
+
+
+@pytest.mark.skipif(not HAS_AUTOGROUPS, reason="the kernel has no autogroups")
+def test_only_a_session_of_ones_own_steps_back() -> None:
+    text = (
+        "from llft.runtime.priority import Priority, is_back, step_back\n"
+        "print(is_back(), step_back(), is_back())\n"
+        "Priority(lambda text: None).tend(caught_up=True)\n"
+        "print(is_back())"
+    )
+    for own, expected in ((True, "False True True\nFalse\n"), (False, "False False False\nFalse\n")):
+        done = subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, start_new_session=own, check=True
+        )
+        assert done.stdout == expected
