@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from llft.lane import choice, modules
 
@@ -64,12 +64,11 @@ def build(place: Path, jobs: int) -> None:
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         raise CannotCompile("there is no C compiler; as root: apt-get install gcc")
-    names = modules.sources(ROOT)
-    manifest = "".join(_line(name) for name in names)
+    manifest = "".join(_line(name) for name in modules.sources(ROOT))
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as made:
         scratch, fresh = Path(made, "scratch"), Path(made, "fresh")
-        extensions = _translate(names, scratch)
+        extensions = [*_translate(modules.translated(ROOT), scratch), *_written_in_c()]
         _compile(compiler, extensions, scratch, fresh, jobs)
         (fresh / "manifest").write_text(manifest)
         old = Path(made, "old")
@@ -105,6 +104,18 @@ def _translate(names: Sequence[str], scratch: Path) -> list[Any]:
         raise
     finally:
         os.chdir(before)
+
+
+class _Extension(NamedTuple):
+    """As far as one of mypyc's is needed here."""
+
+    name: str
+    sources: tuple[str, ...]
+    include_dirs: tuple[str, ...] = ()
+
+
+def _written_in_c() -> list[_Extension]:
+    return [_Extension(name.removesuffix(".c").replace("/", "."), (name,)) for name in modules.WRITTEN_IN_C]
 
 
 def _compile(compiler: str, extensions: Sequence[Any], scratch: Path, fresh: Path, jobs: int) -> None:

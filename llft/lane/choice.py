@@ -131,6 +131,6 @@ def _paths() -> dict[str, str]:
     found = {GROUP: f"{place}/{GROUP}{suffix}"}
     with open(f"{place}/manifest") as file:
         for line in file.read().splitlines():
-            name = line.split(" ", 3)[3].removesuffix(".py").replace("/", ".")
+            name = line.split(" ", 3)[3].rpartition(".")[0].replace("/", ".")
             found[name] = f"{place}/{name.replace('.', '/')}{suffix}"
     return found

@@ -44,8 +44,16 @@ INTERPRETED = frozenset(
     }
 )
 
+WRITTEN_IN_C = ("llft/journal/frames.c",)
+"""Of the compiled lane as well, and of that alone: what it does without them it does in Python."""
+
 
 def sources(root: Path) -> list[str]:
-    """Relative to `root`. What packages say of themselves (`__init__`) is left as it is."""
+    """Of all that the lane is made of, relative to `root`."""
+    return [*translated(root), *WRITTEN_IN_C]
+
+
+def translated(root: Path) -> list[str]:
+    """Of them, what mypyc makes into C. What packages say of themselves (`__init__`) is left as it is."""
     found = {str(path.relative_to(root)) for package in PACKAGES for path in (root / package).rglob("*.py")}
     return sorted(name for name in found.union(SINGLE) - INTERPRETED if not name.endswith("__init__.py"))

@@ -76,6 +76,7 @@ class Driver:
             effects.Multicast: lambda effect: network.multicast(effect.group_id, effect.data),
             effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
             effects.WriteRecord: self._write,
+            effects.WriteBatch: self._write_batch,
             effects.ResumeThread: lambda effect: self.application.give(effect.thread, effect.result),
             effects.StartApplication: lambda effect: self.application.start(1, ""),
             effects.StartThread: lambda effect: self.application.start(effect.thread, str(effect.argument)),
@@ -277,8 +278,7 @@ class Driver:
             self._die(f"on {type(event).__name__}")
 
     def flush(self) -> None:
-        """Whoever is about to wait hands on what was journalled: once for all that was done since the last
-        wait. Lock held."""
+        """Whoever is about to wait hands on all that was journalled since the last wait. Lock held."""
         if self._written:
             self._written, self._flushed_ns = False, originals.monotonic_ns()
             self.world.flush()
@@ -291,6 +291,10 @@ class Driver:
     def _write(self, effect: effects.WriteRecord) -> None:
         self._written = True
         self.world.write(effect.record)
+
+    def _write_batch(self, effect: effects.WriteBatch) -> None:
+        self._written = True
+        self.world.write_batch(effect)
 
     def fail_replay(self, error: Exception) -> NoReturn:
         self._die(f"the program's past could not be repeated: {error}")
