@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llft import originals
 from llft.config import GroupConfig
 from llft.core.effects import WriteBatch, WriteRecord
 from llft.core.outbox import Outbox
@@ -211,18 +210,27 @@ def test_few_rows_wait_to_be_framed(tmp_path: Path, encode: Encode) -> None:
         assert writer.statistics()["written_count"] == unframed.FULL
 
 
-def test_what_a_full_disk_loses_of_batches_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(fd: int, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "full")
+class FullDisk:
+    full = False
 
-    writer = JournalWriter(tmp_path / "j", buffer_limit=2000)
-    with monkeypatch.context() as patch:
-        patch.setattr(originals, "write", refuse)
+    def write(self, fd: int, data: bytes) -> int:
+        if self.full:
+            raise OSError(errno.ENOSPC, "full")
+        return os.write(fd, data)
+
+    def settle(self) -> None: ...
+    def abandon(self) -> None: ...
+
+
+def test_what_a_full_disk_loses_of_batches_is_a_gap(tmp_path: Path, encode: Encode) -> None:
+    disk = FullDisk()
+    with framing(encode), JournalWriter(tmp_path / "j", buffer_limit=2000, sink=disk) as writer:
+        disk.full = True
         for number in range(100):
             writer.write_batch(Batch(number, WHO, ROWS))
             assert not writer.flush()
-    writer.write_batch(Batch(100, WHO, ROWS))
-    writer.close()
+        disk.full = False
+        writer.write_batch(Batch(100, WHO, ROWS))
     found = list(read_journal(tmp_path / "j"))
     (gap,) = (record for record in found if isinstance(record, Gap))
     assert gap.lost_count + len(found) - 1 == 101 * len(ROWS)
