@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from llft.core.determinizer.engine import MAIN_THREAD
 from llft.core.determinizer.operations import Result
 from llft.identifiers import NO_VIEW, BirthId, GroupId, ThreadId, ViewId
+from llft.journal.batch import Batch
 from llft.journal.record import Record
 
 
@@ -85,6 +86,10 @@ class WriteRecord(NamedTuple):
     record: Record
 
 
+WriteBatch = Batch
+"""Write all its records to the journal."""
+
+
 class Stop(NamedTuple):
     """This replica has left its group and may end."""
 
@@ -103,6 +108,7 @@ Effect = (
     | RestoreState
     | ResetApplication
     | WriteRecord
+    | Batch
     | Stop
 )
 

@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from llft.core.effects import Effect, Multicast, Transmit, WriteRecord
+from llft.core.effects import Effect, Multicast, Transmit, WriteBatch, WriteRecord
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId, ViewId
-from llft.journal.record import Record, Stamp
+from llft.journal.batch import Row
+from llft.journal.record import ClockRead, Operated, Record, Stamp
+from llft.wire.order import TEMPLATES, TIME, Entry, describe
 
 _new_tuple: Final = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
 
+_NONE: Final = -1
+
 
 class Outbox:
-    __slots__ = ("_stamp", "effects", "journalling", "now_ns", "standing")
+    __slots__ = (
+        "_batch_end",
+        "_rows",
+        "_stamp",
+        "_view",
+        "_who",
+        "effects",
+        "journalling",
+        "now_ns",
+        "standing",
+    )
 
     def __init__(self, standing: Standing, *, journalling: bool) -> None:
         self.standing = standing
@@ -24,6 +38,11 @@ class Outbox:
         self.effects: list[Effect] = []
         self._stamp = Stamp(-1, standing.group_id, standing.birth_id, standing.view)
         """Of the last record: those of one instant have the same."""
+        self._view = standing.view
+        self._who = (standing.group_id, standing.birth_id, self._view)
+        self._rows: list[Row] = []
+        self._batch_end = _NONE
+        """How many effects there were when the last batch was added: if no more, rows go into that one."""
 
     def multicast(self, group_id: GroupId, data: bytes) -> None:
         self.effects.append(_new_tuple(Multicast, (group_id, data)))
@@ -40,6 +59,32 @@ class Outbox:
                 self._stamp = stamp
             self.effects.append(_new_tuple(WriteRecord, (kind(stamp, *fields),)))
 
+    def note(self, row: Row) -> None:
+        """Journal a record of a frequent kind: it is made when somebody wants it (`journal.batch`)."""
+        if not self.journalling:
+            return
+        view = self.standing.view
+        if len(self.effects) == self._batch_end and view is self._view:
+            self._rows.append(row)
+            return
+        if view is not self._view:
+            self._view = view
+            self._who = (self.standing.group_id, self.standing.birth_id, view)
+        self._rows = [row]
+        self.effects.append(_new_tuple(WriteBatch, (self.now_ns, self._who, self._rows)))
+        self._batch_end = len(self.effects)
+
+    def note_entry(self, number: int, entry: Entry) -> None:
+        """Journal that an operation was performed, whose entry has this number in the order log."""
+        kind = entry[0]
+        template = TEMPLATES.get(kind)
+        if template is None:
+            self.record(Operated, number, describe(entry))
+        else:
+            self.note((Operated, number, template, entry))
+        if kind == TIME:
+            self.note((ClockRead, entry[3], entry[4], number))
+
     def record_of_view(self, view: ViewId, kind: Callable[..., Record], *fields: Any) -> None:
         """The same, of another view than the one that this replica is in by now."""
         if self.journalling:
@@ -50,4 +95,5 @@ class Outbox:
     def drain(self) -> list[Effect]:
         effects = self.effects
         self.effects = []
+        self._batch_end = _NONE
         return effects

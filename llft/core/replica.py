@@ -47,7 +47,7 @@ from llft.core.view_change import ViewChange
 from llft.core.virtual_sockets import VirtualSockets
 from llft.errors import DivergenceError, PeerError
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, Member, ViewId
-from llft.journal.record import ClockRead, MembershipChanged, Operated, RoleChanged
+from llft.journal.record import MembershipChanged, RoleChanged
 from llft.wire.messages import (
     UNSETTLED,
     Body,
@@ -57,7 +57,7 @@ from llft.wire.messages import (
     StateAckBody,
     StateBody,
 )
-from llft.wire.order import SEND, TIME, Entry, OrderContext, OrderEncoder, describe
+from llft.wire.order import SEND, Entry, OrderContext, OrderEncoder
 
 _OF_THE_APPLICATION: Final = (events.OperationInvoked, events.ThreadEnded)
 
@@ -252,7 +252,7 @@ class Replica:
             assert lane.encoder is not None
             if entry[0] == SEND:
                 self.sockets.journal_sent(lane.encoder.count)
-            self._journal_entry(lane.encoder.count, entry)
+            self.outbox.note_entry(lane.encoder.count, entry)
         connection = self.sockets.unsent
         if connection is not None:
             self.sockets.unsent = None
@@ -269,12 +269,7 @@ class Replica:
         self._overtaken[number] = entry
         while (waiting := self._overtaken.pop(self._journalled + 1, None)) is not None:
             self._journalled += 1
-            self._journal_entry(self._journalled, waiting)
-
-    def _journal_entry(self, number: int, entry: Entry) -> None:
-        self.outbox.record(Operated, number, describe(entry))
-        if entry[0] == TIME:
-            self.outbox.record(ClockRead, entry[3], entry[4], number)
+            self.outbox.note_entry(self._journalled, waiting)
 
     def follow_log(self) -> None:
         """At a backup, or while recovering: pass on what can be performed."""

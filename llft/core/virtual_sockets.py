@@ -50,7 +50,7 @@ class VirtualSockets:
     def journal_sent(self, number: int) -> None:
         """The SEND entry of what was written last has this number."""
         if self.written is not None:
-            self.messaging.outbox.record(Sent, *self.written, number)
+            self.messaging.outbox.note((Sent, *self.written, number))
             self.written = None
 
     def open_connections(self) -> list[Connection]:
@@ -174,8 +174,8 @@ class VirtualSockets:
         self.messaging.indexes.marked.note(connection)
         if self.messaging.outbox.journalling:
             connection.delivered_digest = crc32(data, connection.delivered_digest)
-            so_far = (connection.delivered_bytes, connection.delivered_digest)
-            self.messaging.outbox.record(Delivered, connection.connection_id, fd, size, *so_far)
+            so_far, digest = connection.delivered_bytes, connection.delivered_digest
+            self.messaging.outbox.note((Delivered, connection.connection_id, fd, size, so_far, digest))
         return data
 
     # -- writing -----------------------------------------------------------------------------

@@ -4,8 +4,9 @@ Laws:
 
 1. One process, one journal: a file that exists is refused, because a birth id is never used twice
    and a torn tail must stay the tail.
-2. Memory is bounded by `buffer_limit`, and one record. `write` hands the buffer to the operating system when
-   the next record would not fit; `flush` does so at once, for whoever tails the file.
+2. Memory is bounded by `buffer_limit`, one record, and `unframed.FULL` small ones. `write` hands the
+   buffer to the operating system when the next record would not fit; `flush` does so at once, for whoever
+   tails the file.
 3. A file system that refuses (full, read-only, gone) does not stop the replica: records wait in
    the buffer, and those that find no room are counted and dropped. The first record that
    finds room again is preceded by a Gap with the count and the stamp of the first one lost.
@@ -26,12 +27,15 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final
 
 from llft import originals
 from llft.errors import MisuseError
+from llft.journal.batch import Batch
 from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES, encode_record, file_header, segment_path
 from llft.journal.record import Gap, Record, Stamp
+from llft.journal.sink import DIRECT, Sink
+from llft.journal.unframed import Unframed, frames_of
 
 BUFFER_LIMIT: Final = 256 * 1024
 SEGMENT_LIMIT: Final = 64 * 1024 * 1024
@@ -39,33 +43,6 @@ SEGMENTS_MIN: Final = 4
 """That a bounded journal has room for: all but one of them are always there."""
 MIN_BUFFER_LIMIT: Final = 1024
 """Room for a Gap and an ordinary record."""
-
-
-class Sink(Protocol):
-    """The way to the file. Both raise the operating system's error."""
-
-    def write(self, fd: int, data: bytes) -> int:
-        """Take bytes; returns how many."""
-
-    def settle(self) -> None:
-        """Wait, within a bound, until all that was taken is in the file."""
-
-    def abandon(self) -> None:
-        """Forget what is not: the descriptor is about to be closed."""
-
-
-class _Direct:
-    def write(self, fd: int, data: bytes) -> int:
-        return originals.write(fd, data)
-
-    def settle(self) -> None:
-        pass
-
-    def abandon(self) -> None:
-        pass
-
-
-DIRECT: Sink = _Direct()
 
 
 class _Segment:
@@ -101,6 +78,7 @@ class JournalWriter:
         self.last_error: OSError | None = None
         self._buffer_limit = buffer_limit
         self._sink = sink
+        self._unframed = Unframed()
         self._buffer = bytearray()
         self._written_count = 0
         self._dropped_count = 0
@@ -123,6 +101,42 @@ class JournalWriter:
 
     def write(self, record: Record) -> None:
         """Append a record. It is in the file after the next `flush`, unless a Gap says otherwise."""
+        if self._unframed.batches:
+            self._frame()
+        self._append(record)
+
+    def write_batch(self, batch: Batch) -> None:
+        """The same for all records of a batch."""
+        if self._fd < 0:
+            raise MisuseError("journal-closed", "write before close", path=self.path)
+        if self._unframed.add(batch):
+            self._frame()
+
+    def _frame(self) -> None:
+        """Where there is room for all that was gathered; where a segment ends, a buffer is full or records
+        are being lost it goes as it would have gone one by one."""
+        row_count, batches = self._unframed.row_count, self._unframed.take()
+        frames = frames_of(batches)
+        if frames is None or not self._has_room_for_all(len(frames)):
+            for batch in batches:
+                for record in batch.records():
+                    self._append(record)
+            return
+        self._take(frames)
+        self._written_count += row_count
+        self._here.count += row_count
+        if self._here.first is None:
+            first = batches[0]
+            self._here.first = Stamp(first.time_ns, *first.who)
+
+    def _has_room_for_all(self, size: int) -> bool:
+        return (
+            self._lost_stamp is None
+            and len(self._buffer) + size <= self._buffer_limit
+            and self._here.size + size <= self._segment_limit
+        )
+
+    def _append(self, record: Record) -> None:
         frame = encode_record(record)
         if len(frame) > FRAME.size + MAX_PAYLOAD_BYTES or not self._has_room(len(frame)):
             self._drop(record)
@@ -139,11 +153,19 @@ class JournalWriter:
         """Hand everything to the operating system. False: it refused, see `last_error`."""
         if self._fd < 0:
             raise MisuseError("journal-closed", "write before close", path=self.path)
+        if self._unframed.batches:
+            self._frame()
+        return self._hand_on()
+
+    def _hand_on(self) -> bool:
+        """The same of what is framed."""
+        buffer = self._buffer
         try:
-            while self._buffer:
+            while buffer:
                 # A spool takes all of a piece or none of it: no piece is more than it can ever have room for.
-                written_bytes = self._sink.write(self._fd, bytes(self._buffer[:BUFFER_LIMIT]))
-                del self._buffer[:written_bytes]
+                piece = bytes(buffer if len(buffer) <= BUFFER_LIMIT else buffer[:BUFFER_LIMIT])
+                written_bytes = self._sink.write(self._fd, piece)
+                del buffer[:written_bytes]
                 self._leave()
         except OSError as error:
             self.last_error = error
@@ -153,7 +175,7 @@ class JournalWriter:
     def _begin_segment(self) -> None:
         """Nothing of the old segment may wait in the buffer: it would get into the new one. If the file
         system refuses, the old one goes on, and it is tried again as much later."""
-        if not self.flush():
+        if not self._hand_on():
             return
         self._leave()
         number = self._here.number + 1
@@ -245,10 +267,10 @@ class JournalWriter:
             if len(self._buffer) + frame_bytes <= self._buffer_limit:
                 return True
             # A record larger than the whole buffer is welcome to an empty one: it leaves with the next flush.
-            return self.flush()
+            return self._hand_on()
         # While records are being lost, none is taken until the file system accepts again: else
         # single small ones would slip in between the large, and every one would need its own Gap.
-        if not self.flush():
+        if not self._hand_on():
             return False
         self._append_gap()
         return True

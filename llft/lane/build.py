@@ -19,9 +19,8 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from llft.lane import choice, modules
 
@@ -58,20 +57,19 @@ def is_current(place: Path) -> bool:
     if choice.why_not():
         return False
     lines = (place / "manifest").read_text().splitlines()
-    return [line.split(" ", 3)[3] for line in lines] == modules.sources(ROOT) + modules.c_sources(ROOT)
+    return [line.split(" ", 3)[3] for line in lines] == modules.sources(ROOT)
 
 
 def build(place: Path, jobs: int) -> None:
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         raise CannotCompile("there is no C compiler; as root: apt-get install gcc")
-    names = modules.sources(ROOT)
-    manifest = "".join(_line(name) for name in (*names, *modules.c_sources(ROOT)))
+    manifest = "".join(_line(name) for name in modules.sources(ROOT))
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as made:
         scratch, fresh = Path(made, "scratch"), Path(made, "fresh")
-        extensions = _translate(names, scratch)
-        _compile(compiler, [*extensions, _written_in_c()], scratch, fresh, jobs)
+        extensions = [*_translate(modules.translated(ROOT), scratch), *_written_in_c()]
+        _compile(compiler, extensions, scratch, fresh, jobs)
         (fresh / "manifest").write_text(manifest)
         old = Path(made, "old")
         if place.exists():
@@ -108,18 +106,21 @@ def _translate(names: Sequence[str], scratch: Path) -> list[Any]:
         os.chdir(before)
 
 
-@dataclass(frozen=True)
-class Written:
-    """As mypyc describes an extension module."""
+class _Extension(NamedTuple):
+    """As far as one of mypyc's is needed here."""
 
     name: str
-    sources: list[str]
-    include_dirs: list[str]
+    sources: tuple[str, ...]
+    include_dirs: tuple[str, ...] = ()
 
 
-def _written_in_c() -> Written:
-    compiled = [name for name in modules.c_sources(ROOT) if name.endswith(".c")]
-    return Written(choice.IN_C, compiled, [modules.C_SOURCES])
+def _written_in_c() -> list[_Extension]:
+    return [
+        _Extension(
+            name.removesuffix(".c").replace("/", "."), (name, *(one for one in parts if one.endswith(".c")))
+        )
+        for name, parts in modules.WRITTEN_IN_C.items()
+    ]
 
 
 def _compile(compiler: str, extensions: Sequence[Any], scratch: Path, fresh: Path, jobs: int) -> None:

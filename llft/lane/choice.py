@@ -22,8 +22,6 @@ _HERE = __file__.rpartition("/")[0]
 SOURCES = _HERE.rpartition("/")[0].rpartition("/")[0]
 GROUP = "llft_lane__mypyc"
 """The library that all compiled modules share."""
-IN_C = "llft_datagrams"
-"""The one that was written in C."""
 REMEDY = "make setup compiles it (it needs a C compiler and mypy)"
 VARIABLE = "LLFT_LANE"
 
@@ -130,12 +128,9 @@ def digest_of(path: str) -> str:
 
 def _paths() -> dict[str, str]:
     place, suffix = directory(), extension_suffixes()[0]
-    found = {name: f"{place}/{name}{suffix}" for name in (GROUP, IN_C)}
+    found = {GROUP: f"{place}/{GROUP}{suffix}"}
     with open(f"{place}/manifest") as file:
         for line in file.read().splitlines():
-            source = line.split(" ", 3)[3]
-            if not source.endswith(".py"):
-                continue
-            name = source.removesuffix(".py").replace("/", ".")
+            name = line.split(" ", 3)[3].rpartition(".")[0].replace("/", ".")
             found[name] = f"{place}/{name.replace('.', '/')}{suffix}"
     return found

@@ -45,17 +45,22 @@ INTERPRETED = frozenset(
     }
 )
 
-
-C_SOURCES = "llft/lane/c"
-"""Written in C: one extension module (`choice.IN_C`)."""
-
-
-def c_sources(root: Path) -> list[str]:
-    """What is compiled, and what it includes."""
-    return sorted(str(path.relative_to(root)) for path in (root / C_SOURCES).glob("*.[ch]"))
+WRITTEN_IN_C = {
+    "llft/journal/frames.c": (),
+    "llft/runtime/transport/datagrams.c": tuple(
+        f"llft/runtime/transport/{name}" for name in ("blake2b.c", "blake2b.h", "crc32.c", "crc32.h")
+    ),
+}
+"""Extension modules, and what else each is made of. Of the compiled lane as well, and of that alone: what it
+does without them it does in Python."""
 
 
 def sources(root: Path) -> list[str]:
-    """Relative to `root`. What packages say of themselves (`__init__`) is left as it is."""
+    """Of all that the lane is made of, relative to `root`."""
+    return [*translated(root), *WRITTEN_IN_C, *(name for parts in WRITTEN_IN_C.values() for name in parts)]
+
+
+def translated(root: Path) -> list[str]:
+    """Of them, what mypyc makes into C. What packages say of themselves (`__init__`) is left as it is."""
     found = {str(path.relative_to(root)) for package in PACKAGES for path in (root / package).rglob("*.py")}
     return sorted(name for name in found.union(SINGLE) - INTERPRETED if not name.endswith("__init__.py"))

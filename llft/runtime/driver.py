@@ -45,8 +45,7 @@ from llft.runtime.surroundings import Network, World
 POLL_AT_MOST_NS: Final = 1000 * MS
 UNFLUSHED_AT_MOST_NS: Final = 1 * MS
 DEADLINE_PASSED: Final = events.DeadlinePassed()
-FRAMES_NEEDED: Final = 200
-"""By a step of the core and what follows from it; several times as many as were ever seen."""
+FRAMES_NEEDED: Final = 200  # by a step of the core and what follows: several times what was ever seen
 
 
 class Driver:
@@ -78,6 +77,7 @@ class Driver:
             effects.Multicast: lambda effect: network.multicast(effect.group_id, effect.data),
             effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
             effects.WriteRecord: self._write,
+            effects.WriteBatch: self._write_batch,
             effects.ResumeThread: lambda effect: self.application.give(effect.thread, effect.result),
             effects.StartApplication: lambda effect: self.application.start(1, ""),
             effects.StartThread: lambda effect: self.application.start(effect.thread, str(effect.argument)),
@@ -116,8 +116,7 @@ class Driver:
         """`home` is the native thread in which the program's thread is."""
         with self.lock:
             thread.operation = operation
-            about = self.application.about(operation)
-            if self._is_for_core(thread, OPERATION_KINDS[type(operation)], about):
+            if self._is_for_core(thread, OPERATION_KINDS[type(operation)], self.application.about(operation)):
                 self._step(events.OperationInvoked(thread.number, operation))
             if not thread.given:
                 if self.application.pump is not None:
@@ -279,8 +278,7 @@ class Driver:
             self._die(f"on {type(event).__name__}")
 
     def flush(self) -> None:
-        """Whoever is about to wait hands on what was journalled: once for all that was done since the last
-        wait. Lock held."""
+        """Whoever is about to wait hands on all that was journalled since the last wait. Lock held."""
         if self._written:
             self._written, self._flushed_ns = False, originals.monotonic_ns()
             self.world.flush()
@@ -293,6 +291,10 @@ class Driver:
     def _write(self, effect: effects.WriteRecord) -> None:
         self._written = True
         self.world.write(effect.record)
+
+    def _write_batch(self, effect: effects.WriteBatch) -> None:
+        self._written = True
+        self.world.write_batch(effect)
 
     def fail_replay(self, error: Exception) -> NoReturn:
         self._die(f"the program's past could not be repeated: {error}")

@@ -1,9 +1,8 @@
 """A replica process: core, driver, network, journal and control socket, put together from a specification.
 
 The specification is a JSON object in the environment (LLFT_SPEC, written by the supervisor;
-docs/RUNTIME.md). This module
-runs in the program's own interpreter before anything is patched, and after that beside it: it uses
-`llft.originals` and the C modules only.
+docs/RUNTIME.md). This module runs in the program's own interpreter before anything is patched, and after that
+beside it: it uses `llft.originals` and the C modules only.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from llft.core import events
 from llft.core.replica import Replica
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.instant import US
+from llft.journal.batch import Batch
 from llft.journal.frame import FREQUENT
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
@@ -202,6 +202,9 @@ class ReplicaProcess(OutsidePort):
             if text := self.timeline.take(record):
                 self.say(text)
         self.journal.write(record)
+
+    def write_batch(self, batch: Batch) -> None:
+        self.journal.write_batch(batch)
 
     def flush(self) -> None:
         self.journal.flush()

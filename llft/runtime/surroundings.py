@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from llft.identifiers import NO_VIEW, BirthId, ViewId
+from llft.journal.batch import Batch
 from llft.journal.record import Record
 from llft.past.checkpoint import Checkpoint, Fingerprint, Told
 from llft.runtime.state.restart import Restart
@@ -25,6 +26,7 @@ class World(Protocol):
     """What a replica process is asked to do beyond messages and threads."""
 
     def write(self, record: Record) -> None: ...
+    def write_batch(self, batch: Batch) -> None: ...
     def flush(self) -> None: ...
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
         """Check that the program is the same, get the birth log and the state if the checkpoint only names

@@ -5,6 +5,7 @@ from __future__ import annotations
 from zlib import crc32
 
 from llft.core import events
+from llft.journal.record import Record
 from llft.simulator.trace import Trace
 
 SHOWN_CHARACTERS = 160
@@ -47,3 +48,8 @@ def in_words(event: events.Event, trace: Trace) -> str:
         return f"<- {trace.describe(event.data)}"
     text = repr(event)
     return f"** {text if len(text) <= SHOWN_CHARACTERS else f'{text[: SHOWN_CHARACTERS - 3]}...'}"
+
+
+def told(record: Record) -> str:
+    fields = ", ".join(str(value) for value in record[1:])
+    return f"## {type(record).__name__} {fields}"

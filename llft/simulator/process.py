@@ -22,11 +22,11 @@ from zlib import crc32
 from llft.config import ThreadMode
 from llft.core import effects, events
 from llft.instant import NEVER, US
-from llft.journal.record import HeartbeatArrived, Operated
+from llft.journal.record import HeartbeatArrived, Operated, Record
 from llft.simulator.application import Application
 from llft.simulator.clocks import LocalClock
 from llft.simulator.interfaces import Core, Program
-from llft.simulator.notes import EVENT_KINDS, SEND_KIND, checksum, in_words
+from llft.simulator.notes import EVENT_KINDS, SEND_KIND, checksum, in_words, told
 from llft.simulator.state.remembering import Remembering
 from llft.simulator.watch import unearned_second_ack
 
@@ -214,12 +214,11 @@ class Process:
             later, self._later = self._later, []
             self._perform(later)
 
-    def _write(self, effect: effects.WriteRecord) -> None:
-        record = effect.record
-        self.cluster.records.append(record)
-        if self.world.trace.tracing and type(record) not in _UNTRACED_RECORDS:
-            fields = ", ".join(str(value) for value in record[1:])
-            self.world.trace.say(self.world.now_ns, self.label(), f"## {type(record).__name__} {fields}")
+    def _write(self, records: list[Record]) -> None:
+        self.cluster.records += records
+        for record in records if self.world.trace.tracing else ():
+            if type(record) not in _UNTRACED_RECORDS:
+                self.world.trace.say(self.world.now_ns, self.label(), told(record))
 
     def _multicast(self, effect: effects.Multicast) -> None:
         group_id, data = effect
@@ -286,7 +285,8 @@ _UNTRACED_RECORDS = frozenset((HeartbeatArrived, Operated))
 
 _PERFORMERS: dict[type, Callable[[Process, Any], None]] = {
     effects.Multicast: Process._multicast,
-    effects.WriteRecord: Process._write,
+    effects.WriteRecord: lambda process, effect: process._write([effect.record]),
+    effects.WriteBatch: lambda process, effect: process._write(effect.records()),
     effects.ResumeThread: lambda process, effect: process.application.schedule((False, *effect)),
     effects.Transmit: Process._transmit,
     effects.StartApplication: lambda process, _: process.application.schedule((True, 1, None)),

@@ -55,15 +55,9 @@ def describe(entry: Entry) -> str:
     """One short line. The same at the primary and at its backups, whose entries lack the digests
     of merged SENDs and hold 1 for True: so digests are left out and results are numbers."""
     kind = entry[0]
-    if kind == READ:
-        return f"read pick={entry[1]} thread={entry[2]} fd={entry[3]} size={entry[4]}"
-    if kind == SEND:
-        return f"send pick={entry[1]} thread={entry[2]} fd={entry[3]} timestamp={entry[4]}"
-    if kind == MUTEX:
-        _, pick, thread, mutex, count, result = entry
-        return f"mutex pick={pick} thread={thread} mutex={mutex} count={count} result={int(result)}"
-    if kind == TIME:
-        return f"time pick={entry[1]} thread={entry[2]} clock={entry[3]} value={entry[4]}"
+    template = TEMPLATES.get(kind)
+    if template is not None:
+        return template % entry[1 : 1 + template.count("%d")]
     if kind == PRIMARY_VIEW:
         bases = " ".join(f"{fd}:{base}" for fd, base in entry[2])
         return f"primary_view {_describe_view(entry[1])} [{bases}]"
@@ -81,15 +75,19 @@ def describe(entry: Entry) -> str:
     return " ".join((word, *texts))
 
 
+TEMPLATES: Final[dict[int, str]] = {
+    READ: "read pick=%d thread=%d fd=%d size=%d",
+    SEND: "send pick=%d thread=%d fd=%d timestamp=%d",
+    MUTEX: "mutex pick=%d thread=%d mutex=%d count=%d result=%d",
+    TIME: "time pick=%d thread=%d clock=%d value=%d",
+    WAKE: "wake pick=%d thread=%d",
+    CHECKPOINT: "checkpoint pick=%d thread=%d",
+}
+"""The text of entries that are all numbers: each %d is the next item of the entry, behind its kind."""
+
 _FIELDS: Final[dict[int, tuple[str, ...]]] = {
-    READ: ("read", "pick", "thread", "fd", "size"),
-    SEND: ("send", "pick", "thread", "fd", "timestamp", "digest"),
-    MUTEX: ("mutex", "pick", "thread", "mutex", "count", "result"),
-    TIME: ("time", "pick", "thread", "clock", "value"),
     SOCKET: ("socket", "pick", "thread", "fd", "count", "data"),
     GENERAL: ("general", "pick", "thread", "operation", "count", "data"),
-    WAKE: ("wake", "pick", "thread"),
-    CHECKPOINT: ("checkpoint", "pick", "thread"),
 }
 
 

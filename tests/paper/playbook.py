@@ -234,6 +234,8 @@ class Playbook:
                 self._send(name, target, data, [one for one in self.group(target) if one == target])
             case effects.WriteRecord(record):
                 self.records.append((name, record))
+            case effects.WriteBatch():
+                self.records += [(name, record) for record in effect.records()]
             case effects.CaptureState():
                 self.step(name, events.StateCaptured(self.applications[name].capture()))
             case effects.StoreState():

@@ -405,7 +405,7 @@ class Messaging:
         if header.back > connection.remote_watermark:
             connection.remote_watermark = header.back
             connection.collect_sent(header.back)
-            self.outbox.record(Collected, connection.connection_id, "sent", header.back)
+            self.outbox.note((Collected, connection.connection_id, "sent", header.back))
         held = self.held_for(connection.remote_group_id)
         held.waits = header.waits_for_commit
         if held.view == header.source_view:
@@ -448,4 +448,4 @@ class Messaging:
             if timestamp:
                 if self.standing.role == PRIMARY:
                     self.keep_alives.on_collected(connection, self.outbox.now_ns)
-                self.outbox.record(Collected, connection.connection_id, "delivered", timestamp)
+                self.outbox.note((Collected, connection.connection_id, "delivered", timestamp))

@@ -19,6 +19,7 @@ from llft.core.determinizer.operations import Accept, Failure
 from llft.core.replica import RandomSource, Replica
 from llft.identifiers import BirthId, GroupId
 from llft.instant import MS
+from llft.journal.batch import Batch
 from llft.journal.record import Record
 from llft.runtime.gateway.listeners import Listeners
 from llft.runtime.gateway.loop import Loop
@@ -47,6 +48,7 @@ class Gateway:
         timeouts: Timeouts,
         limits: Limits,
         write: Callable[[Record], None] | None = None,
+        write_batch: Callable[[Batch], None] | None = None,
         log: Callable[[str], None] = lambda text: None,
     ) -> None:
         config = GroupConfig(
@@ -58,7 +60,7 @@ class Gateway:
         self.group_id = group_id
         self.server_group_id = server_group_id
         self.loop = Loop()
-        self.shell = Shell(core, carrier, write=write or _drop)
+        self.shell = Shell(core, carrier, write=write or _drop, write_batch=write_batch)
         self.listeners = Listeners(self.loop, self._on_client, log)
         self.counts = Counts()
         self.read_bytes = _read_bytes(core.messaging.fragment_room)

@@ -67,6 +67,7 @@ class GatewayProcess:
             timeouts=settings.timeouts,
             limits=replace(settings.limits, datagram_bytes=self.transport.payload_limit),
             write=self._journal.write,
+            write_batch=self._journal.write_batch,
             log=self.say,
         )
         self._control = ControlServer(

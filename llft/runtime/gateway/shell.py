@@ -23,6 +23,7 @@ from llft.core.determinizer.operations import Operation, Spawn
 from llft.core.replica import Replica
 from llft.errors import InvariantError
 from llft.identifiers import BirthId, GroupId, ThreadId
+from llft.journal.batch import Batch, one_by_one
 from llft.journal.record import Record
 
 RUNS_PER_TURN: Final = 512
@@ -73,6 +74,7 @@ class Shell:
         carrier: Carrier,
         *,
         write: Callable[[Record], None] = lambda record: None,
+        write_batch: Callable[[Batch], None] | None = None,
         main: Callable[[], Steps] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -92,6 +94,7 @@ class Shell:
             effects.Multicast: lambda effect: carrier.multicast(effect.group_id, effect.data),
             effects.Transmit: lambda effect: carrier.transmit(effect.birth_id, effect.data),
             effects.WriteRecord: lambda effect: write(effect.record),
+            effects.WriteBatch: write_batch or one_by_one(write),
             effects.ResumeThread: self.runs.append,
             effects.StartThread: lambda effect: self.start_thread(effect.thread, effect.argument),
             effects.StartApplication: lambda effect: self.start_thread(_MAIN_THREAD, self._main()),

@@ -10,7 +10,8 @@
  *    interpreter hears of it.
  * 4. Another file begins only when all bytes of the last one are out.
  *
- * What is in the ring when the process is killed is lost: of about a millisecond, as a rule.
+ * What is in the ring when the process is killed is lost: of five milliseconds at most, as a rule. Who writes
+ * less often than that is written at once.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +24,7 @@
 #include "quiet_thread.h"
 
 #define RING_BYTES (1u << 20)
-#define GATHERING_NS (1 * 1000 * 1000)  /* more may come: one write instead of many */
+#define GATHERING_NS (5 * 1000 * 1000)  /* more may come; to wake up costs more than to write */
 #define REFUSED_NS (50 * 1000 * 1000)
 
 static struct {

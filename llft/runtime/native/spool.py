@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from llft.journal.writer import DIRECT, Sink
+from llft.journal.sink import DIRECT, Sink
 from llft.runtime.native.build import build
 
 SETTLE_BOUND_NS = 2_000_000_000

@@ -1,4 +1,4 @@
-"""The transport on UDP with envelopes and system calls in C (`llft/lane/c/datagrams.c`): many datagrams by
+"""The transport on UDP with envelopes and system calls in C (`datagrams.c`): many datagrams by
 one call, and no object for what is dropped. The same bytes as `udp`, and the same answers.
 
 It is there where the compiled lane is.
@@ -7,6 +7,7 @@ It is there where the compiled lane is.
 from __future__ import annotations
 
 import _socket
+from collections.abc import Callable
 from typing import Any, Final
 
 from llft import originals
@@ -16,11 +17,13 @@ from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.senders import NOWHERE
 from llft.runtime.transport.udp import BATCH_DATAGRAMS, UdpTransport
 
+Datagrams: Callable[..., Any] | None
 try:
-    from llft_datagrams import Datagrams  # type: ignore[import-not-found]
-except ImportError:
+    from llft.runtime.transport.datagrams import Datagrams as CompiledDatagrams
+except ModuleNotFoundError:
     Datagrams = None
-
+else:
+    Datagrams = CompiledDatagrams
 AVAILABLE: Final = Datagrams is not None
 _PORT_BITS: Final = 16
 _PORT_MASK: Final = (1 << _PORT_BITS) - 1
@@ -28,7 +31,8 @@ _PORT_MASK: Final = (1 << _PORT_BITS) - 1
 
 class CompiledUdpTransport(UdpTransport):
     def _begin(self, keys: KeyRing, birth_id: BirthId) -> None:
-        self._datagrams: Any = Datagrams(
+        assert Datagrams is not None, "the compiled lane has it"
+        self._datagrams = Datagrams(
             sending_fd=self._sending.fileno(),
             largest=self._largest,
             prefix=self._sealer.prefix,

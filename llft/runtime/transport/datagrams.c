@@ -346,7 +346,7 @@ static PyMethodDef METHODS[] = {
 };
 
 static PyTypeObject DatagramsType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "llft_datagrams.Datagrams",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "llft.runtime.transport.datagrams.Datagrams",
     .tp_basicsize = sizeof(Datagrams),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_doc = "Envelopes and UDP.",
@@ -356,9 +356,9 @@ static PyTypeObject DatagramsType = {
     .tp_methods = METHODS,
 };
 
-static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "llft_datagrams", "Envelopes and UDP, compiled.", -1};
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "datagrams", "Envelopes and UDP, compiled.", -1};
 
-PyMODINIT_FUNC PyInit_llft_datagrams(void) {
+PyMODINIT_FUNC PyInit_datagrams(void) {
     crc32_begin();
     if (PyType_Ready(&DatagramsType) < 0) return NULL;
     PyObject *module = PyModule_Create(&MODULE);

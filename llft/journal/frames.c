@@ -1,0 +1,295 @@
+/* The frames of many records in one go: what `frame.encode_record` gives for each record of some batches.
+ *
+ * A record is a hundred bytes of JSON, and nearly all of them are numbers. Python makes an object of every
+ * number's text, of every frame and of every checksum; here they are written into one buffer. Laws:
+ *
+ * 1. The bytes are those of `frame.encode_record`, or there are none: what is not a number of 64 bits, a short
+ *    plain word or a tuple of such is left to Python, with all that it came with.
+ * 2. Only the compiled lane has this, and without it the journal is the same.
+ * 3. The buffer is kept from call to call: the interpreter's lock guards it. A writer bounds what it asks for.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#define WORD_MAX 256   /* longer words are no field of a frequent kind */
+#define NUMBER_MAX 20  /* characters of 64 bits, with the sign */
+#define ITEMS_MAX 16   /* of an entry */
+#define VALUE_MAX (WORD_MAX + ITEMS_MAX * NUMBER_MAX + 64) /* what is put without asking again for room */
+#define STAMP_MAX 256  /* a stamp has nine numbers */
+#define DEPTH_MAX 4    /* of tuples in tuples: a stamp's view has a birth id */
+#define HEAD_BYTES 8   /* of a frame: length and checksum */
+
+/* Where the next character goes. Whoever puts one has made sure of its room. */
+static struct {
+    char *start, *next, *end;
+} text;
+
+static struct {
+    PyObject *who; /* whose text this is; referred to, so that no other one can have its address */
+    size_t size;
+    char text[STAMP_MAX];
+    uint32_t across[4][256]; /* of a checksum before this text, by its bytes: what it is behind as many zeros */
+    uint32_t own;            /* and what the text itself adds to that */
+} known;
+
+static char pairs[200]; /* 00 to 99 */
+static uint32_t crc_table[8][256];
+
+static int reserve(size_t more) {
+    if ((size_t)(text.end - text.next) >= more)
+        return 1;
+    size_t size = (size_t)(text.next - text.start), room = 2 * (size + more);
+    char *start = PyMem_RawRealloc(text.start, room);
+    if (!start)
+        return 0; /* Python asks for the memory as well, and says so */
+    text.start = start;
+    text.next = start + size;
+    text.end = start + room;
+    return 1;
+}
+
+static inline void put(const char *data, size_t size) {
+    memcpy(text.next, data, size);
+    text.next += size;
+}
+
+static inline void put_one(char character) {
+    *text.next++ = character;
+}
+
+static int digits_of(uint64_t value) {
+    int count = 1;
+    for (; value >= 10000; value /= 10000)
+        count += 4;
+    return count + (value >= 10) + (value >= 100) + (value >= 1000);
+}
+
+static int put_number(PyObject *number) {
+    int overflow;
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow)
+        return 0;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    if (value < 0)
+        put_one('-');
+    /* Where they belong at once: to move what was just written in pairs takes longer than to count. */
+    char *place = text.next += digits_of(rest);
+    for (; rest >= 100; rest /= 100)
+        memcpy(place -= 2, pairs + 2 * (rest % 100), 2);
+    if (rest >= 10)
+        memcpy(place - 2, pairs + 2 * rest, 2);
+    else
+        place[-1] = (char)('0' + rest);
+    return 1;
+}
+
+/* A short word of characters that JSON has as they are. Behind its last one is a zero. */
+static const char *word_of(PyObject *word) {
+    if (!PyUnicode_Check(word) || !PyUnicode_IS_COMPACT_ASCII(word) || PyUnicode_GET_LENGTH(word) > WORD_MAX)
+        return NULL;
+    const char *data = (const char *)PyUnicode_1BYTE_DATA(word);
+    for (const char *at = data; at < data + PyUnicode_GET_LENGTH(word); at++)
+        if (*at < ' ' || *at > '~' || *at == '"' || *at == '\\')
+            return NULL;
+    return data;
+}
+
+static int put_word(PyObject *word) {
+    const char *data = word_of(word);
+    if (!data)
+        return 0;
+    put_one('"');
+    put(data, strlen(data));
+    put_one('"');
+    return 1;
+}
+
+static int put_value(PyObject *value, int depth) {
+    if (!reserve(VALUE_MAX))
+        return 0;
+    if (PyLong_CheckExact(value))
+        return put_number(value);
+    if (!PyTuple_Check(value))
+        return put_word(value);
+    if (depth == DEPTH_MAX)
+        return 0;
+    put_one('[');
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(value); at++) {
+        if (at)
+            put_one(',');
+        if (!put_value(PyTuple_GET_ITEM(value, at), depth + 1))
+            return 0;
+    }
+    put_one(']');
+    return 1;
+}
+
+/* An entry's text: each %d of the template is its next number, behind its kind. */
+static int put_entry(PyObject *template, PyObject *entry) {
+    const char *from = word_of(template);
+    if (!from || !PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) > ITEMS_MAX || !reserve(VALUE_MAX))
+        return 0;
+    put_one('"');
+    for (Py_ssize_t at = 1; *from; from++) {
+        if (*from != '%') {
+            put_one(*from);
+            continue;
+        }
+        if (*++from != 'd' || at >= PyTuple_GET_SIZE(entry))
+            return 0;
+        PyObject *number = PyTuple_GET_ITEM(entry, at++);
+        if (!PyLong_Check(number) || !put_number(number))
+            return 0;
+    }
+    put_one('"');
+    return 1;
+}
+
+/* Sliced by eight: a byte at a time would take as long as all the rest. Without the two inversions. */
+static uint32_t crc32_over(uint32_t crc, const char *text, size_t size) {
+    const unsigned char *data = (const unsigned char *)text;
+    for (; size >= 8; data += 8, size -= 8) {
+        uint32_t low = crc ^ (data[0] | data[1] << 8 | data[2] << 16 | (uint32_t)data[3] << 24);
+        crc = crc_table[7][low & 255] ^ crc_table[6][low >> 8 & 255] ^ crc_table[5][low >> 16 & 255] ^
+              crc_table[4][low >> 24] ^ crc_table[3][data[4]] ^ crc_table[2][data[5]] ^
+              crc_table[1][data[6]] ^ crc_table[0][data[7]];
+    }
+    for (; size; data++, size--)
+        crc = crc >> 8 ^ crc_table[0][(crc ^ *data) & 255];
+    return crc;
+}
+
+/* Over the known text, which is more than half of a frame: a checksum is linear, so this takes four steps. */
+static uint32_t crc32_over_known(uint32_t crc) {
+    return known.across[0][crc & 255] ^ known.across[1][crc >> 8 & 255] ^ known.across[2][crc >> 16 & 255] ^
+           known.across[3][crc >> 24] ^ known.own;
+}
+
+static void know_checksum(void) {
+    static const char zeros[STAMP_MAX]; /* as long as any text that is known */
+    known.own = crc32_over(0, known.text, known.size);
+    for (int place = 0; place < 4; place++)
+        for (uint32_t byte = 0; byte < 256; byte++)
+            known.across[place][byte] = crc32_over(byte << 8 * place, zeros, known.size);
+}
+
+static void put_little_endian(char *to, uint32_t value) {
+    for (int at = 0; at < 4; at++)
+        to[at] = (char)(value >> 8 * at);
+}
+
+static int put_fields(PyObject *row, int operated) {
+    Py_ssize_t size = operated ? 2 : PyTuple_GET_SIZE(row);
+    for (Py_ssize_t at = 1; at < size; at++) {
+        put_one(',');
+        if (!put_value(PyTuple_GET_ITEM(row, at), 0))
+            return 0;
+    }
+    if (!operated)
+        return 1;
+    put_one(',');
+    return put_entry(PyTuple_GET_ITEM(row, 2), PyTuple_GET_ITEM(row, 3));
+}
+
+/* `time`: the beginning of the stamp, up to what is known. */
+static int put_row(PyObject *row, const char *time, size_t time_size) {
+    if (!PyTuple_Check(row) || !PyTuple_GET_SIZE(row) || !PyType_Check(PyTuple_GET_ITEM(row, 0)))
+        return 0;
+    const char *name = ((PyTypeObject *)PyTuple_GET_ITEM(row, 0))->tp_name;
+    size_t name_size = strlen(name), start = (size_t)(text.next - text.start);
+    if (name_size > WORD_MAX || !reserve(HEAD_BYTES + name_size + STAMP_MAX + VALUE_MAX))
+        return 0;
+    text.next += HEAD_BYTES;
+    put("[\"", 2);
+    put(name, name_size);
+    put("\",", 2);
+    put(time, time_size);
+    put(known.text, known.size);
+    size_t behind = (size_t)(text.next - text.start);
+    if (!put_fields(row, PyTuple_GET_SIZE(row) == 4 && !strcmp(name, "Operated")))
+        return 0;
+    put_one(']');
+    char *frame = text.start + start, *fields = text.start + behind, *payload = frame + HEAD_BYTES;
+    uint32_t crc = crc32_over(~0u, payload, (size_t)(fields - payload) - known.size);
+    crc = ~crc32_over(crc32_over_known(crc), fields, (size_t)(text.next - fields));
+    put_little_endian(frame, (uint32_t)(text.next - payload));
+    put_little_endian(frame + 4, crc);
+    return 1;
+}
+
+/* Who, which says the same in a million records of one view, as text without its first bracket. */
+static int know(PyObject *who) {
+    if (who == known.who)
+        return 1;
+    size_t start = (size_t)(text.next - text.start);
+    if (!PyTuple_Check(who) || !put_value(who, 0))
+        return 0;
+    size_t size = (size_t)(text.next - text.start) - start - 1;
+    if (size > STAMP_MAX - NUMBER_MAX - 2)
+        return 0;
+    memcpy(known.text, text.start + start + 1, size);
+    text.next = text.start + start;
+    known.size = size;
+    Py_INCREF(who);
+    Py_XSETREF(known.who, who);
+    know_checksum();
+    return 1;
+}
+
+static int put_batch(PyObject *batch) {
+    if (!PyTuple_Check(batch) || PyTuple_GET_SIZE(batch) != 3 || !reserve(VALUE_MAX))
+        return 0;
+    PyObject *time_ns = PyTuple_GET_ITEM(batch, 0), *rows = PyTuple_GET_ITEM(batch, 2);
+    if (!PyLong_Check(time_ns) || !PyList_Check(rows) || !know(PyTuple_GET_ITEM(batch, 1)))
+        return 0;
+    char time[NUMBER_MAX + 2], *before = text.next;
+    put_one('[');
+    if (!put_number(time_ns))
+        return 0;
+    put_one(',');
+    size_t size = (size_t)(text.next - before);
+    memcpy(time, before, size);
+    text.next = before;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(rows); at++)
+        if (!put_row(PyList_GET_ITEM(rows, at), time, size))
+            return 0;
+    return 1;
+}
+
+static PyObject *encode(PyObject *module, PyObject *batches) {
+    (void)module;
+    if (!PyList_Check(batches))
+        return PyErr_Format(PyExc_TypeError, "a list of batches expected");
+    text.next = text.start;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(batches); at++)
+        if (!put_batch(PyList_GET_ITEM(batches, at)))
+            Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize(text.start, text.next - text.start);
+}
+
+static void make_tables(void) {
+    for (int number = 0; number < 100; number++) {
+        pairs[2 * number] = (char)('0' + number / 10);
+        pairs[2 * number + 1] = (char)('0' + number % 10);
+    }
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t crc = byte;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+        crc_table[0][byte] = crc;
+    }
+    for (int slice = 1; slice < 8; slice++)
+        for (int byte = 0; byte < 256; byte++)
+            crc_table[slice][byte] =
+                crc_table[slice - 1][byte] >> 8 ^ crc_table[0][crc_table[slice - 1][byte] & 255];
+}
+
+static PyMethodDef methods[] = {{"encode", encode, METH_O, "The frames of all records of these batches."}, {0}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "llft.journal.frames", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit_frames(void) {
+    make_tables();
+    return PyModule_Create(&definition);
+}
