@@ -39,7 +39,7 @@ SETTINGS = {
 JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Rows are worked on in Python: Java plans, and passes on sums or runs. Its second compiler and collector
 threads take more than they give, from the workers on the same cores: in an audit's seconds, and in the first
-minute of a watch."""
+half minute of a watch; later was not measured."""
 OF_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
