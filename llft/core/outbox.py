@@ -39,7 +39,8 @@ class Outbox:
         self._stamp = Stamp(-1, standing.group_id, standing.birth_id, standing.view)
         """Of the last record: those of one instant have the same."""
         self._view = standing.view
-        self._who = (standing.group_id, standing.birth_id, self._view)
+        # Not as the tuple that it is: compiled, that would be made into an object each time it is handed on.
+        self._who: Any = (standing.group_id, standing.birth_id, self._view)
         self._rows: list[Row] = []
         self._batch_end = _NONE
         """How many effects there were when the last batch was added: if no more, rows go into that one."""
