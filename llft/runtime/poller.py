@@ -11,7 +11,8 @@ from typing import Final
 
 from llft import originals
 
-WAKE_BYTES: Final = 8
+AT_ONCE: Final = 128
+"""Descriptors told by one call: room is taken for so many each time. The others are told by the next."""
 FIRST_FD: Final = 600
 """Our own descriptors stay out of the way of the program's, whose numbers are alike at all replicas."""
 
@@ -50,7 +51,7 @@ class Poller:
 
     def poll(self, wait_ns: int) -> bool:
         """True: something is there to be served, or somebody called `wake`."""
-        ready = self._epoll.poll(wait_ns / 1e9)
+        ready = self._epoll.poll(wait_ns / 1e9, AT_ONCE)
         self.woken = False
         for fd, _ in ready:
             if fd == self._wake_fd:

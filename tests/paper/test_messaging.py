@@ -317,7 +317,7 @@ class TestPeriodicProcessing:
 
     def test_lines_56_to_59_asking_for_a_commit_is_a_beat_and_its_answer_another(self) -> None:
         with Playbook(output_commit_level=1) as play:
-            connected(play)
+            connected(play, outside=True)
             play.run(100)
             play.mark()
             for number in range(20):  # a request in every heartbeat interval
