@@ -124,8 +124,9 @@ class ReplicaProcess(OutsidePort):
     def be_born_again(self, specification: dict[str, Any]) -> None:
         """The program is there, and waits; everything else of a life is made. Lock held."""
         self.poller = Poller()
-        self._be_born(specification)
+        settings = self._be_born(specification)
         self.driver.begin_again(self.core, self.poller)
+        self.driver.spinning = Spinning(settings.transport.spin_us * US)
 
     def start(self) -> None:
         own_log.keep()

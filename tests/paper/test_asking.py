@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from llft.core import events
 from llft.core.determinizer.operations import Accept, Connect, Receive, Send
 from llft.journal.record import Suspected
 from llft.wire.messages import MessageFlag, MessageType
@@ -171,3 +172,47 @@ def test_a_question_that_was_lost_is_repeated_though_nothing_else_happens() -> N
         play.run(1)
         assert len(questions(play)) == 2
         assert committed(play)
+
+
+def durable_groups(play: Playbook, *, c1: bool, c2: bool) -> None:
+    """A durable server and a client, of whose members some may not be: they joined with other settings."""
+    for name, settings in (
+        ("s1", {"alone": True, "durable": True}),
+        ("s2", {"durable": True}),
+        ("c1", {"alone": True, "durable": c1}),
+        ("c2", {"durable": c2}),
+    ):
+        play.join(name, **settings)  # type: ignore[arg-type]
+        play.run(100)
+    play.step("s2", events.HistoryBegun())
+    play.act("s", Accept())
+    play.act("c", Connect(GROUP_IDS["s"]))
+    play.run(200)
+    assert play.results("c1") == [1]
+
+
+def test_a_backup_that_does_not_wait_does_not_speak_for_its_group() -> None:
+    """The server computes, so that its client's backup sends a SecondAck."""
+    with Playbook(output_commit_level=1) as play:
+        durable_groups(play, c1=True, c2=False)
+        play.act("s", Receive(1, 9))
+        play.act("c", Send(1, b"one"), Receive(1, 9))
+        play.run(5)
+        assert play.sent(MessageType.SECOND_ACK, "c2")
+        play.act("s", Send(1, b"reply"))
+        play.run(3)
+        assert play.results("c1")[-1] == b"reply"
+
+
+def test_who_waits_from_now_on_is_asked_for_what_was_sent_before() -> None:
+    """The client's new primary waits, the old one did not, and died with the reply under way."""
+    with Playbook(output_commit_level=1) as play:
+        durable_groups(play, c1=False, c2=True)
+        play.act("s", Receive(1, 9))
+        play.act("c", Send(1, b"one"), Receive(1, 9))
+        play.run(30)
+        play.crash("c1")
+        play.act("s", Send(1, b"reply"))
+        play.run(300)
+        assert play.results("c2")[-1] == b"reply"
+        assert play.recorded(Suspected, "c2")

@@ -164,5 +164,9 @@ def test_misuse_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
             datagrams.send(data, channel, addresses)  # type: ignore[attr-defined]
     with pytest.raises(OSError, match="Bad file descriptor"):
         datagrams.receive(987, 1)  # type: ignore[attr-defined]
+    datagrams.close()  # type: ignore[attr-defined]
+    for call in (lambda: datagrams.receive(hearing.fileno(), 1), lambda: datagrams.send(b"", 0, to)):  # type: ignore[attr-defined]
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
     with pytest.raises(RuntimeError):
         datagrams.__init__(-1, 100, b"", b"", {}, b"")  # type: ignore[misc]

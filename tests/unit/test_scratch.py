@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from llft import originals
 from llft.past.source import Captured
-from llft.runtime.state.scratch import ScratchProcess
+from llft.runtime.state.scratch import YOUNG_NS, ScratchProcess
 
+LATER_NS = YOUNG_NS + 1
 FOR_LONG_NS = 1 << 60
 
 
-def test_a_trial_that_is_held_stops_until_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@dataclass
+class Trial:
+    process: ScratchProcess
+    pid: int
+    now_ns: int
+
+    def pass_time(self, ns: int) -> None:
+        self.now_ns += ns
+        assert self.process.verdict() is None
+
+    @property
+    def is_stopped(self) -> bool:
+        for _ in range(200):  # a signal takes a moment
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            if state in "ST":
+                return state == "T"
+            time.sleep(0.005)
+        raise AssertionError("it neither sleeps nor is stopped")
+
+
+@pytest.fixture
+def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
     spawned: list[int] = []
     spawn = originals.posix_spawn
 
@@ -24,17 +49,44 @@ def test_a_trial_that_is_held_stops_until_its_time(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(originals, "posix_spawn", noted)
     captured = Captured(str(tmp_path / "state"), 0, 0, 0)
-    trial = ScratchProcess(str(tmp_path / "scratch"), ["/bin/sleep", "60"], {}, "image", captured, (b"", b""))
-    try:
-        (pid,) = spawned
-        assert os.getsid(pid) == pid, "its session steps back, and nobody else's"
-        trial.hold(FOR_LONG_NS)
-        assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
-        assert trial.verdict() is None
-        assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-        monkeypatch.setattr(originals, "monotonic_ns", lambda: 2 * FOR_LONG_NS)
-        assert trial.verdict() is None
-        assert os.WIFCONTINUED(os.waitpid(pid, os.WCONTINUED)[1])
-    finally:
-        trial.end()
+    process = ScratchProcess(
+        str(tmp_path / "scratch"), ["/bin/sleep", "60"], {}, "image", captured, (b"", b"")
+    )
+    found = Trial(process, spawned[0], originals.monotonic_ns())
+    monkeypatch.setattr(originals, "monotonic_ns", lambda: found.now_ns)
+    yield found
+    process.end()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_its_session_steps_back_and_nobody_elses(trial: Trial) -> None:
+    assert os.getsid(trial.pid) == trial.pid
+
+
+def test_one_that_is_held_stops_until_its_time(trial: Trial) -> None:
+    trial.pass_time(LATER_NS)
+    trial.process.hold(trial.now_ns + 1000)
+    assert trial.is_stopped
+    trial.pass_time(999)
+    assert trial.is_stopped
+    trial.pass_time(1)
+    assert not trial.is_stopped
+
+
+def test_a_young_one_stops_only_when_it_would_end_with_us(trial: Trial) -> None:
+    trial.process.hold(trial.now_ns + 2 * LATER_NS)
+    assert not trial.is_stopped
+    trial.pass_time(LATER_NS)
+    assert trial.is_stopped
+    trial.pass_time(LATER_NS)
+    assert not trial.is_stopped
+
+
+def test_it_is_held_once(trial: Trial) -> None:
+    trial.pass_time(LATER_NS)
+    trial.process.hold(trial.now_ns + 1000)
+    trial.process.hold(trial.now_ns + FOR_LONG_NS)
+    trial.pass_time(1000)
+    assert not trial.is_stopped
+    trial.process.hold(trial.now_ns + FOR_LONG_NS)
+    assert not trial.is_stopped

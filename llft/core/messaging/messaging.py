@@ -407,7 +407,7 @@ class Messaging:
             connection.collect_sent(header.back)
             self.outbox.note((Collected, connection.connection_id, "sent", header.back))
         held = self.held_for(connection.remote_group_id)
-        held.waits = header.waits_for_commit
+        self.waiting_for_backups |= held.newly_waits(header) and self.standing.role == PRIMARY
         if held.view == header.source_view:
             if message.order_bytes:
                 held.hold(message.order_start, message.order_bytes)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from llft.identifiers import NO_VIEW, ViewId
-from llft.wire.messages import UNSETTLED, OrderRange
+from llft.wire.messages import UNSETTLED, Header, MessageType, OrderRange
 
 _RANGES_MAX: Final = 1000
 
@@ -60,6 +60,15 @@ class HeldOrder:
                 data = piece.data[: view_start - piece.start]
                 kept.append(OrderRange(piece.view, piece.view_start, piece.start, data))
         self.pieces = kept
+
+    def newly_waits(self, header: Header) -> bool:
+        """Whether it waits, and did not when it was sent to last: then nobody was asked for it. A SecondAck is
+        a backup's, which may have joined with other settings than its group's."""
+        if header.message_type == MessageType.SECOND_ACK:
+            return False
+        newly = header.waits_for_commit and not self.waits
+        self.waits = header.waits_for_commit
+        return newly
 
     def hold(self, start: int, data: bytes) -> None:
         """Take what a message of the believed view carried; remember what is new."""
@@ -134,6 +143,7 @@ class HeldOrder:
         """The last connection with that group is over: all of its members have all of this."""
         self.pieces = []
         self.unreflected = []
+        self.waits = True
 
     @property
     def end(self) -> int:

@@ -2,8 +2,8 @@
 
 told       One end knows that the connection was reset.
 finished   It was opened to a branch that was pruned, and closed by the end that is left before anybody could
-           tell; the branch that survives at the other end never knew of it. Or both groups had a pruned
-           branch, and each surviving branch closed it with the other's pruned one.
+           tell; the branch that survives at the other end never knew of it, as the pruned one did. Or both
+           groups had a pruned branch, and each surviving branch closed it with the other's pruned one.
 
 The simulator's checkers excuse the same (`simulator.checkers.excuses`); they know of the partition itself,
 journals only of the branch that it left behind.
@@ -40,6 +40,7 @@ def excused_connections(records: DataFrame, lives: DataFrame, near: DataFrame) -
     met = ends.groupBy(*CONNECTION).agg(
         *(_of_end(name, "fate") for name in fate),
         *(_of_end(name, "known") for name in fate),
+        *(_of_end(name, "met_astray") for name in fate),
         *(_of_end(name, "strayed") for name in fate),
     )
     pruned = _pruned_groups(lives)
@@ -59,7 +60,7 @@ def _finished(fate: dict[str, Column]) -> list[Column]:
 
     closed = {name: F.coalesce(one == "closed", F.lit(False)) for name, one in fate.items()}
     opened_to_pruned = [
-        closed[one] & ~says(f"{other}_known") & says(f"{other}_pruned")
+        closed[one] & ~says(f"{other}_known") & says(f"{other}_met_astray") & says(f"{other}_pruned")
         for one, other in (("client", "server"), ("server", "client"))
     ]
     strayed = [says(f"{name}_strayed") & says(f"{name}_pruned") for name in fate]
@@ -73,7 +74,7 @@ def _of_end(name: str, what: str) -> Column:
 
 
 def _ends(rows: DataFrame, lives: DataFrame) -> DataFrame:
-    """Of each end its fate, whether the surviving branch knew of it, whether a pruned one went on with it.
+    """Of each end its fate, whether the surviving branch knew of it, a pruned one did, or went on with it.
     Only a primary's word on the end of a connection counts, for it is recorded with its order entry; and the
     first: an application that has closed cannot be told more."""
     whose = lives.select(*BEFORE, "epoch", "limit", "pruned")
@@ -94,6 +95,7 @@ def _ends(rows: DataFrame, lives: DataFrame) -> DataFrame:
     return taken.groupBy(*END, "epoch").agg(
         F.min_by("how", end_ns).alias("fate"),
         F.max(survives & ((kind != "ConnectionEnded") | ~F.col("by_other"))).alias("known"),
+        F.max(~survives & F.col("pruned")).alias("met_astray"),
         F.max(astray).alias("strayed"),
     )
 

@@ -73,8 +73,9 @@ class Checkpoints:
         )
 
     def begin_again(self, base: Base, path: str) -> None:
-        """This program was restored from an image."""
+        """This program was restored from an image. Another process's trial and its clock are none of ours."""
         self._hooks = None
+        self._scratch, self._hold_until_ns = None, 0
         assert self._interposed is not None
         self._interposed.leave_out(f"{_directory(self._life.path)}/")
         _remove_stale(f"{self._life.path}.state-", path)
@@ -215,8 +216,7 @@ class Checkpoints:
             captured,
             (head, followed),
         )
-        if originals.monotonic_ns() < self._hold_until_ns:
-            self._scratch.hold(self._hold_until_ns)
+        self._scratch.hold(self._hold_until_ns)
         return self._scratch
 
 

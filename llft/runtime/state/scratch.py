@@ -14,11 +14,14 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from llft import originals
+from llft.instant import SECOND
 from llft.past.keeper import Verdict
 from llft.past.source import Captured, NotCapturedError
 from llft.runtime.priority import step_back
 
 SCRATCH = "LLFT_SCRATCH"
+YOUNG_NS = SECOND
+"""By then a trial has seen to it that it ends with the replica (PR_SET_PDEATHSIG)."""
 _LAST_WORDS_BYTES = 600
 _SIGKILL, _SIGCONT, _SIGSTOP = 9, 18, 19
 _exit_code = posix.waitstatus_to_exitcode
@@ -73,7 +76,9 @@ class ScratchProcess:
             command[0], command, {**environment, SCRATCH: task}, file_actions=self._actions(), setsid=True
         )
         step_back(self._pid)
-        self._held_until_ns = 0
+        self._begun_ns = originals.monotonic_ns()
+        self._hold_until_ns = 0
+        self._stopped, self._was_held = False, False
 
     def _actions(self) -> list[tuple[object, ...]]:
         """What the program prints, it has printed; what goes wrong is for us."""
@@ -85,20 +90,26 @@ class ScratchProcess:
         ]
 
     def hold(self, until_ns: int) -> None:
-        """It stops until then: a joiner needs what is left of the processors."""
-        if self._pid:
-            originals.kill(self._pid, _SIGSTOP)
-            self._held_until_ns = until_ns
+        """It is to stop until then: a joiner needs what is left of the processors. Once: whoever joins again
+        and again must not keep it from ending."""
+        if self._pid and not self._was_held:
+            self._hold_until_ns = until_ns
+            self._stop_or_go_on()
 
-    def _let_go(self) -> None:
-        if self._held_until_ns and originals.monotonic_ns() > self._held_until_ns:
-            self._held_until_ns = 0
+    def _stop_or_go_on(self) -> None:
+        """One that is stopped before it has asked to end with us would stay for ever if we were killed."""
+        now_ns = originals.monotonic_ns()
+        if self._stopped and now_ns >= self._hold_until_ns:
+            self._stopped = False
             originals.kill(self._pid, _SIGCONT)
+        elif not self._was_held and now_ns < self._hold_until_ns and now_ns - self._begun_ns > YOUNG_NS:
+            self._stopped = self._was_held = True
+            originals.kill(self._pid, _SIGSTOP)
 
     def verdict(self) -> Verdict | None:
         done, status = originals.waitpid(self._pid, posix.WNOHANG)
         if not done:
-            self._let_go()
+            self._stop_or_go_on()
             return None
         self._pid = 0
         if status:

@@ -88,6 +88,14 @@ class CompiledUdpTransport(UdpTransport):
         self._counts["received"] += 1
         return True
 
+    def close(self) -> None:
+        self._datagrams.close()
+        super().close()
+
+    def abandon(self) -> None:
+        self._datagrams.close()
+        super().abandon()
+
     def statistics(self) -> dict[str, int]:
         found = super().statistics()
         for name, number in self._datagrams.counts().items():

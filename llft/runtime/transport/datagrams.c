@@ -66,6 +66,10 @@ static void mac_of(const Datagrams *self, uint8_t number, const uint8_t *body, s
 /* -- sending -------------------------------------------------------------------------------------- */
 
 static Py_ssize_t seal_into(Datagrams *self, const Py_buffer *data, int channel) {
+    if (self->outgoing == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "it was never begun, or is closed");
+        return -1;
+    }
     if (channel < 0 || channel >= CHANNELS) {
         PyErr_SetString(PyExc_ValueError, "there is no such channel");
         return -1;
@@ -134,10 +138,13 @@ static PyObject *send_data(Datagrams *self, PyObject *args) {
     int channel;
     PyObject *to;
     if (!PyArg_ParseTuple(args, "y*iO", &data, &channel, &to)) return NULL;
-    Py_ssize_t size = seal_into(self, &data, channel);
+    PyObject *addresses = PySequence_Fast(to, "addresses are a sequence"); /* may run Python, so it is first */
+    Py_ssize_t size = addresses == NULL ? -1 : seal_into(self, &data, channel);
     PyBuffer_Release(&data);
-    PyObject *addresses = size < 0 ? NULL : PySequence_Fast(to, "addresses are a sequence");
-    if (addresses == NULL) return NULL;
+    if (size < 0) {
+        Py_XDECREF(addresses);
+        return NULL;
+    }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(addresses); i++) {
         struct sockaddr_in address;
         if (read_address(PySequence_Fast_GET_ITEM(addresses, i), &address) < 0 ||
@@ -216,6 +223,10 @@ static int take(Datagrams *self, struct mmsghdr *message, PyObject *batch) {
 static PyObject *receive(Datagrams *self, PyObject *args) {
     int fd, most;
     if (!PyArg_ParseTuple(args, "ii", &fd, &most)) return NULL;
+    if (self->incoming == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "it was never begun, or is closed");
+        return NULL;
+    }
     struct mmsghdr messages[AT_ONCE];
     struct iovec pieces[AT_ONCE];
     struct sockaddr_in addresses[AT_ONCE];
@@ -289,7 +300,7 @@ static int begin(Datagrams *self, PyObject *args, PyObject *names) {
     const char *prefix, *own_birth, *person;
     Py_ssize_t largest, prefix_size, birth_size, person_size;
     PyObject *keys;
-    if (self->outgoing != NULL) {
+    if (self->keys != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "it is begun once");
         return -1;
     }
@@ -322,6 +333,15 @@ static PyObject *set_prefix(Datagrams *self, PyObject *value) {
     Py_RETURN_NONE;
 }
 
+/* Its numbers may be another's from now on. */
+static PyObject *close_it(Datagrams *self, PyObject *unused) {
+    PyMem_Free(self->outgoing);
+    PyMem_RawFree(self->incoming);
+    self->outgoing = self->incoming = NULL;
+    self->sending_fd = -1;
+    Py_RETURN_NONE;
+}
+
 static PyObject *counts(Datagrams *self, PyObject *unused) {
     return Py_BuildValue("{sKsKsKsKsKsKsKsK}", "sent", self->sent, "sent_bytes", self->sent_bytes,
                          "received_bytes", self->received_bytes, "lost_at_sending", self->lost_at_sending,
@@ -341,6 +361,7 @@ static PyMethodDef METHODS[] = {
     {"send", (PyCFunction)send_data, METH_VARARGS, "send(data, channel, addresses): sealed once, to each."},
     {"receive", (PyCFunction)receive, METH_VARARGS, "receive(fd, most): what has come and is authentic."},
     {"set_prefix", (PyCFunction)set_prefix, METH_O, "set_prefix(prefix): of what is sealed from now on."},
+    {"close", (PyCFunction)close_it, METH_NOARGS, "close(): nothing is sent or received from now on."},
     {"counts", (PyCFunction)counts, METH_NOARGS, "counts(): by name."},
     {NULL, NULL, 0, NULL},
 };
