@@ -62,7 +62,7 @@ class HeldOrder:
         self.pieces = kept
 
     def newly_waits(self, header: Header) -> bool:
-        """Whether it waits, and did not when it was sent to last: then nobody was asked for it. A SecondAck is
+        """Whether it waits, and did not when it was sent to last: then nobody was asked. A SecondAck is
         a backup's, which may have joined with other settings than its group's."""
         if header.message_type == MessageType.SECOND_ACK:
             return False
