@@ -28,6 +28,8 @@ from llft.instant import MS
 DEFAULT_PORT = 20947
 LOOPBACK = "127.0.0.1"
 
+CARRIED_SHARE = 16
+"""Such a part of a datagram may be order information, if that is more than the limit asks for."""
 LIVE_TIMEOUTS = Timeouts(
     heartbeat_interval_ns=10 * MS,
     primary_timeout_ns=60 * MS,
@@ -184,6 +186,8 @@ class Settings:
     def group_config(self, name: str, *, datagram_bytes: int, durable: bool = False) -> GroupConfig:
         """For the core. `datagram_bytes` is what the transport can carry."""
         group = self.group(name)
+        # Where datagrams are large a message need not wait until its many decisions are known otherwise.
+        carried_bytes = max(self.limits.order_carried_bytes, datagram_bytes // CARRIED_SHARE)
         return GroupConfig(
             group_id=group.group_id,
             replication=group.replication,
@@ -192,7 +196,7 @@ class Settings:
             output_commit_level=group.output_commit,
             durable=durable,
             timeouts=self.timeouts,
-            limits=replace(self.limits, datagram_bytes=datagram_bytes),
+            limits=replace(self.limits, datagram_bytes=datagram_bytes, order_carried_bytes=carried_bytes),
         )
 
     def to_json(self) -> dict[str, Any]:
