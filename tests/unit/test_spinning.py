@@ -8,6 +8,7 @@ import pytest
 
 from llft.runtime.spinning import IN_VAIN_AT_MOST, SLEEPS_BETWEEN, Spinning
 
+pytestmark = pytest.mark.reference  # a stand-in for the poller
 LIMIT_NS, WAIT_NS = 50_000, 5_000_000
 LOOK_NS = 1_000
 
