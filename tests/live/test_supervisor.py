@@ -233,7 +233,7 @@ def test_a_gateway_that_hangs_is_replaced(start: Start) -> None:
     gateway, backup = group["gateways"][0], group["members"][1]
     for one in (gateway, backup):
         os.kill(one["pid"], signal.SIGSTOP)
-    run.until_said(f"gateway 1 (pid {gateway['pid']}) is there and does not answer: it is ended")
+    run.until_said(f"gateway 1 (pid {gateway['pid']}) gives no answer: it is ended")
     again = run.until(lambda found: found["gateways"][0]["pid"] not in (None, gateway["pid"]))
     assert again["members"][1]["pid"] == backup["pid"]
     os.kill(backup["pid"], signal.SIGCONT)

@@ -74,9 +74,10 @@ class Messaging:
     # -- connections -------------------------------------------------------------------------
 
     def held_for(self, group_id: GroupId) -> HeldOrder:
-        if group_id not in self.lane.held:
-            self.lane.held[group_id] = HeldOrder()
-        return self.lane.held[group_id]
+        held = self.lane.held.get(group_id)
+        if held is None:
+            held = self.lane.held[group_id] = HeldOrder()
+        return held
 
     def create(self, connection_id: ConnectionId, now_ns: int) -> Connection:
         connection = self.table.create(connection_id, self.standing.view)
@@ -173,7 +174,6 @@ class Messaging:
 
     def _room(self, connection: Connection) -> int:
         """Payload that fits into one datagram with the order information that it has to carry now."""
-        self.lane.flush()
         orders, limits = self.lane.orders, self.config.limits
         carried = orders.end - orders.unreflected
         if self.held_for(connection.remote_group_id).unreflected:
@@ -407,7 +407,7 @@ class Messaging:
             connection.collect_sent(header.back)
             self.outbox.note((Collected, connection.connection_id, "sent", header.back))
         held = self.held_for(connection.remote_group_id)
-        self.waiting_for_backups |= held.newly_waits(header) and self.standing.role == PRIMARY
+        self.waiting_for_backups |= held.note_waiting(header) and self.standing.role == PRIMARY
         if held.view == header.source_view:
             if message.order_bytes:
                 held.hold(message.order_start, message.order_bytes)

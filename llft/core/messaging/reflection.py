@@ -61,9 +61,9 @@ class HeldOrder:
                 kept.append(OrderRange(piece.view, piece.view_start, piece.start, data))
         self.pieces = kept
 
-    def newly_waits(self, header: Header) -> bool:
-        """Whether it waits, and did not when it was sent to last: then nobody was asked. A SecondAck is
-        a backup's, which may have joined with other settings than its group's."""
+    def note_waiting(self, header: Header) -> bool:
+        """True: it waits, and did not when it was sent to last, so that nobody was asked. A SecondAck is a
+        backup's, which may have joined with other settings than its group's."""
         if header.message_type == MessageType.SECOND_ACK:
             return False
         newly = header.waits_for_commit and not self.waits

@@ -159,16 +159,15 @@ class Slot:
             self.inquiry.close()
             self.inquiry = None
 
-    def gives_no_answer(self) -> bool:
-        """The question is given up. A replica that hangs is for its group to replace; a gateway is alone, and
-        all its clients hang with it: after some questions it is killed (true), so that they know, and can
-        come again. One question may have been our own pause, several are not."""
+    def give_up_asking(self) -> None:
         self.end_inquiry()
         self.unanswered += 1
-        if self.kind != "gateway" or self.unanswered < HUNG_AFTER:
-            return False
-        self.signal(signal.SIGKILL)
-        return True
+
+    @property
+    def hangs(self) -> bool:
+        """A replica that hangs is for its group to replace; a gateway is alone, and all its clients hang with
+        it. One question may have been our own pause, several are not."""
+        return self.kind == "gateway" and self.unanswered == HUNG_AFTER
 
     def log_tail(self) -> list[str]:
         """The last lines that its processes wrote."""

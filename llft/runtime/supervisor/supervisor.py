@@ -123,14 +123,12 @@ class Supervisor:
 
     def _wait(self, control: ControlServer) -> None:
         poll = select.poll()
-        inquiries = [slot.inquiry for slot in self._slots() if slot.inquiry is not None]
         served = [part for part in (control, self._metrics) if part is not None]
         fds = [self._interruptions.fileno(), *(slot.pidfd for slot in self._slots())]
-        fds += [inquiry.fileno() for inquiry in inquiries] + self._listening.filenos()
+        fds += [slot.inquiry.fileno() for slot in self._slots() if slot.inquiry] + self._listening.filenos()
         fds += [fd for part in served for fd in part.filenos()]
-        for fd in fds:
-            if fd >= 0:
-                poll.register(fd, select.POLLIN)
+        for fd in (fd for fd in fds if fd >= 0):
+            poll.register(fd, select.POLLIN)
         poll.poll(EAGER_INTERVAL_S * 1000 if self._is_eager() else CALM_INTERVAL_S * 1000 / 2)
         for part in served:
             part.work()
@@ -230,8 +228,11 @@ class Supervisor:
             self._note(slot, slot.inquiry.answer, now_s)
         if slot.inquiry.done:
             slot.end_inquiry()
-        elif now_s - slot.next_inquiry_s > ANSWER_PATIENCE_S and slot.gives_no_answer():
-            self._observer.told(f"{slot.title} (pid {slot.pid}) is there and does not answer: it is ended")
+        elif now_s - slot.next_inquiry_s > ANSWER_PATIENCE_S:
+            slot.give_up_asking()
+            if slot.hangs:
+                self._observer.told(f"{slot.title} (pid {slot.pid}) gives no answer: it is ended")
+                slot.signal(signal.SIGKILL)  # so that its clients know, and can come again
 
     def _note(self, slot: Slot, status: dict[str, Any], now_s: float) -> None:
         before = (slot.role, (slot.status or {}).get("view"))
@@ -295,6 +296,5 @@ class Supervisor:
 
     def _press_leaver(self, slot: Slot, now_s: float) -> None:
         if slot.removed and now_s > slot.remove_by_s:
-            slot.remove_by_s = now_s + TERMINATE_PATIENCE_S
             slot.signal(signal.SIGKILL if slot.pressed else signal.SIGTERM)
-            slot.pressed = True
+            slot.remove_by_s, slot.pressed = now_s + TERMINATE_PATIENCE_S, True
