@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../wire/crc32.h"
+
 #define WORD_MAX 256   /* longer words are no field of a frequent kind */
 #define NUMBER_MAX 20  /* characters of 64 bits, with the sign */
 #define ITEMS_MAX 16   /* of an entry */
@@ -35,7 +37,6 @@ static struct {
 } known;
 
 static char pairs[200]; /* 00 to 99 */
-static uint32_t crc_table[8][256];
 
 static int reserve(size_t more) {
     if ((size_t)(text.end - text.next) >= more)
@@ -147,20 +148,6 @@ static int put_entry(PyObject *template, PyObject *entry) {
     return 1;
 }
 
-/* Sliced by eight: a byte at a time would take as long as all the rest. Without the two inversions. */
-static uint32_t crc32_over(uint32_t crc, const char *text, size_t size) {
-    const unsigned char *data = (const unsigned char *)text;
-    for (; size >= 8; data += 8, size -= 8) {
-        uint32_t low = crc ^ (data[0] | data[1] << 8 | data[2] << 16 | (uint32_t)data[3] << 24);
-        crc = crc_table[7][low & 255] ^ crc_table[6][low >> 8 & 255] ^ crc_table[5][low >> 16 & 255] ^
-              crc_table[4][low >> 24] ^ crc_table[3][data[4]] ^ crc_table[2][data[5]] ^
-              crc_table[1][data[6]] ^ crc_table[0][data[7]];
-    }
-    for (; size; data++, size--)
-        crc = crc >> 8 ^ crc_table[0][(crc ^ *data) & 255];
-    return crc;
-}
-
 /* Over the known text, which is more than half of a frame: a checksum is linear, so this takes four steps. */
 static uint32_t crc32_over_known(uint32_t crc) {
     return known.across[0][crc & 255] ^ known.across[1][crc >> 8 & 255] ^ known.across[2][crc >> 16 & 255] ^
@@ -168,8 +155,8 @@ static uint32_t crc32_over_known(uint32_t crc) {
 }
 
 static void know_checksum(void) {
-    static const char zeros[STAMP_MAX]; /* as long as any text that is known */
-    known.own = crc32_over(0, known.text, known.size);
+    static const uint8_t zeros[STAMP_MAX]; /* as long as any text that is known */
+    known.own = crc32_over(0, (uint8_t *)known.text, known.size);
     for (int place = 0; place < 4; place++)
         for (uint32_t byte = 0; byte < 256; byte++)
             known.across[place][byte] = crc32_over(byte << 8 * place, zeros, known.size);
@@ -212,8 +199,8 @@ static int put_row(PyObject *row, const char *time, size_t time_size) {
         return 0;
     put_one(']');
     char *frame = text.start + start, *fields = text.start + behind, *payload = frame + HEAD_BYTES;
-    uint32_t crc = crc32_over(~0u, payload, (size_t)(fields - payload) - known.size);
-    crc = ~crc32_over(crc32_over_known(crc), fields, (size_t)(text.next - fields));
+    uint32_t crc = crc32_over(~0u, (uint8_t *)payload, (size_t)(fields - payload) - known.size);
+    crc = ~crc32_over(crc32_over_known(crc), (uint8_t *)fields, (size_t)(text.next - fields));
     put_little_endian(frame, (uint32_t)(text.next - payload));
     put_little_endian(frame + 4, crc);
     return 1;
@@ -279,16 +266,7 @@ static void make_tables(void) {
         pairs[2 * number] = (char)('0' + number / 10);
         pairs[2 * number + 1] = (char)('0' + number % 10);
     }
-    for (uint32_t byte = 0; byte < 256; byte++) {
-        uint32_t crc = byte;
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
-        crc_table[0][byte] = crc;
-    }
-    for (int slice = 1; slice < 8; slice++)
-        for (int byte = 0; byte < 256; byte++)
-            crc_table[slice][byte] =
-                crc_table[slice - 1][byte] >> 8 ^ crc_table[0][crc_table[slice - 1][byte] & 255];
+    crc32_begin();
 }
 
 static PyMethodDef methods[] = {{"encode", encode, METH_O, "The frames of all records of these batches."}, {0}};

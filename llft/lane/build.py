@@ -128,7 +128,8 @@ def _compile(compiler: str, extensions: Sequence[Any], scratch: Path, fresh: Pat
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
 
     def to_object(source: str, extension: Any) -> str:
-        target = str(scratch / f"{source.replace('/', '_')}.o")
+        # Two extensions may have a source in common, and are made at the same time.
+        target = str(scratch / f"{extension.name}-{source.replace('/', '_')}.o")
         own = [f"-I{path}" for path in extension.include_dirs]
         _run([compiler, *FLAGS, *include, *own, "-c", source, "-o", target])
         return target

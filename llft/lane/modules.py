@@ -45,11 +45,11 @@ INTERPRETED = frozenset(
     }
 )
 
+_CHECKSUM = ("llft/wire/crc32.c", "llft/wire/crc32.h")
+_MAC = ("llft/runtime/transport/blake2b.c", "llft/runtime/transport/blake2b.h")
 WRITTEN_IN_C = {
-    "llft/journal/frames.c": (),
-    "llft/runtime/transport/datagrams.c": tuple(
-        f"llft/runtime/transport/{name}" for name in ("blake2b.c", "blake2b.h", "crc32.c", "crc32.h")
-    ),
+    "llft/journal/frames.c": _CHECKSUM,
+    "llft/runtime/transport/datagrams.c": (*_CHECKSUM, *_MAC),
 }
 """Extension modules, and what else each is made of. Of the compiled lane as well, and of that alone: what it
 does without them it does in Python."""
@@ -57,7 +57,7 @@ does without them it does in Python."""
 
 def sources(root: Path) -> list[str]:
     """Of all that the lane is made of, relative to `root`."""
-    return [*translated(root), *WRITTEN_IN_C, *(name for parts in WRITTEN_IN_C.values() for name in parts)]
+    return [*translated(root), *WRITTEN_IN_C, *_CHECKSUM, *_MAC]
 
 
 def translated(root: Path) -> list[str]:

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 #include "blake2b.h"
-#include "crc32.h"
+#include "../../wire/crc32.h"
 
 enum {
     VERSION = 0xF1,

@@ -19,8 +19,7 @@ void crc32_begin(void) {
         }
 }
 
-uint32_t crc32_of(const uint8_t *data, size_t size) {
-    uint32_t crc = 0xffffffffu;
+uint32_t crc32_over(uint32_t crc, const uint8_t *data, size_t size) {
     for (; size >= 8; size -= 8, data += 8) {
         uint64_t word;
         memcpy(&word, data, 8);
@@ -29,5 +28,7 @@ uint32_t crc32_of(const uint8_t *data, size_t size) {
         for (int k = 0; k < 8; k++) crc ^= TABLES[7 - k][word >> (8 * k) & 255];
     }
     while (size--) crc = crc >> 8 ^ TABLES[0][(crc ^ *data++) & 255];
-    return ~crc;
+    return crc;
 }
+
+uint32_t crc32_of(const uint8_t *data, size_t size) { return ~crc32_over(0xffffffffu, data, size); }

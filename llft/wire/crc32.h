@@ -1,0 +1,15 @@
+/* The CRC-32 of zlib, eight bytes at a time: of datagrams without a key, and of the journal's frames. */
+
+#ifndef LLFT_CRC32_H
+#define LLFT_CRC32_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void crc32_begin(void); /* by each extension module, before all else */
+uint32_t crc32_of(const uint8_t *data, size_t size);
+
+/* Without the two inversions, so that pieces can be put together. */
+uint32_t crc32_over(uint32_t crc, const uint8_t *data, size_t size);
+
+#endif
