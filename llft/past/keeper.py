@@ -107,14 +107,12 @@ class Keeper:
         self._states: dict[int, Kept] = {}
         """The base, the one before, and what joiners are about to use; by position, oldest first."""
         self.verified_count = self.failed_count = self.dropped_bytes = 0
-        self.longest_pause_ns = 0
-        self._failures = 0
+        self.longest_pause_ns = self._failures = self._since_ns = 0
         self._captured: Captured | None = None
         self._witness = Witness()
         self._scratch: Scratch | None = None
-        self._since_ns = 0
-        self._due_ns = self._rest_until_ns = self._birth_lent_until_ns = 0
-        self._told = ""
+        self._due_ns = self._rest_until_ns = self._birth_lent_until_ns = self._held_until_ns = 0
+        self._told, self._made_way = "", False
 
     def tend(self, now_ns: int) -> None:
         try:
@@ -126,6 +124,12 @@ class Keeper:
                 self._verify(now_ns)
         except (NotCapturedError, OSError) as error:
             self._fail(str(error))
+
+    def make_way(self, until_ns: int) -> None:
+        """Somebody joins, who needs what is left of the processors: what has not begun does not begin before
+        that. Every checkpoint makes way once: whoever joins again and again must not keep it for ever."""
+        if not self._made_way:
+            self._held_until_ns = until_ns
 
     def adopt(self, base: Base, path: str) -> None:
         """This program was itself restored from a verified state."""
@@ -169,7 +173,8 @@ class Keeper:
             return
         grown = log.length - (self.base.position if self.base else log.start)
         lent = self.base is not None and self._states[self.base.position].lent_until_ns > now_ns
-        if grown < (self._log_bytes << self._failures) * (LENT_GROWTH if lent else 1):
+        wanted = (self._log_bytes << self._failures) * (LENT_GROWTH if lent else 1)
+        if grown < wanted or self._makes_way(now_ns):
             return
         obstacle = self.source.obstacle()
         if obstacle:
@@ -182,6 +187,10 @@ class Keeper:
         self._since_ns = now_ns
         self.phase = Phase.WITNESSING
 
+    def _makes_way(self, now_ns: int) -> bool:
+        self._made_way = self._made_way or now_ns < self._held_until_ns
+        return now_ns < self._held_until_ns
+
     def _be_patient(self, obstacle: str, now_ns: int) -> None:
         self._due_ns = self._due_ns or now_ns
         if now_ns - self._due_ns > IMPATIENT_NS and obstacle != self._told:
@@ -193,7 +202,7 @@ class Keeper:
         assert captured is not None
         pace, witnessed_ns = self._pace, now_ns - self._since_ns
         enough = self._witness.count >= pace.witnessed_calls_min and witnessed_ns >= pace.witness_ns
-        if not enough or not application.is_quiescent() or not captured.ready():
+        if not enough or not application.is_quiescent() or self._makes_way(now_ns) or not captured.ready():
             return
         application.witness = None
         log = application.log
@@ -270,7 +279,7 @@ class Keeper:
             self._say(f"no more checkpoints in this life: the log is kept from {since}")
 
     def _give_up_captured(self) -> None:
-        self._application.witness = None
+        self._application.witness, self._made_way = None, False
         if self._scratch is not None:
             self._scratch.end()
             self._scratch = None

@@ -7,8 +7,13 @@ which must see the same at all replicas, does not see it (`os.getpriority`). Whe
 back is asked of the kernel and remembered nowhere: a process that becomes an image has another's memory.
 
     started to join, or starts anew      its session steps back
+    begins to join                       further back, for PATIENCE_NS; then it is nearer again
     caught up; proposes or is primary;   it comes forward, and stays there for this life
-    suspects somebody; PATIENCE_NS
+    suspects somebody; 2 PATIENCE_NS
+
+Where processors are scarce, who is further back may get nothing at all. So nobody is there whom no replica
+looks after (`Behind`): a joiner sees to itself when it has come so far, and a replica to the processes that
+write and try its states.
 
 Where the kernel has no autogroups nobody steps back; where control groups share the processors out, it
 has no effect.
@@ -26,24 +31,26 @@ from llft.instant import SECOND
 from llft.journal.record import Record, RoleChanged, Suspected
 
 BACK: Final = 5
-"""Nice value of a session (`image_take.c` has it, too): a third of what others get where there is not enough
-for all. With 10 and more a trial takes so long that states are old, and joiners have much to go through."""
+"""Nice value of a session: a third of what others get where there is not enough for all."""
+FURTHER: Final = 19
+"""The last one (`image_take.c` has it, too). Who goes through a log has threads that hand over to each other
+all the time. Beside such a session at 5 a thread of a primary that was woken up waited for up to 40 ms."""
 FORWARD: Final = 0
 """What a new session has."""
 PATIENCE_NS: Final = 2 * SECOND
-"""A replica that has not caught up by then would not catch up from behind."""
+"""A replica that has not caught up after twice as long would not catch up from behind."""
 NEEDED: Final = (PROPOSING, RECOVERING, PRIMARY)
 _LINE_BYTES = 128
 _getsid = posix.getsid
 
 
-def step_back(pid: int = 0) -> bool:
+def step_back(pid: int = 0, nice: int = BACK) -> bool:
     """The session of this process, or of another one. False: it is where it was. That is no failure: it
     takes its share then, as everybody does."""
     try:
         if _getsid(pid) != (pid or originals.getpid()):
             return False  # others are in that session, too
-        _set(pid, BACK)
+        _set(pid, nice)
     except OSError:
         return False
     return True
@@ -61,6 +68,22 @@ def is_back() -> bool:
         originals.close(fd)
 
 
+class Behind:
+    """A session that is behind, as long as it is tended: further back at first, then nearer."""
+
+    def __init__(self, pid: int = 0) -> None:
+        self._pid = pid
+        self._nice = FORWARD
+        self._nearer_ns = originals.monotonic_ns() + PATIENCE_NS
+        self.tend()
+
+    def tend(self) -> None:
+        """Without rights it may be changed once in 100 ms, on the whole host: so it is tried again."""
+        wanted = FURTHER if originals.monotonic_ns() < self._nearer_ns else BACK
+        if wanted != self._nice and step_back(self._pid, wanted):
+            self._nice = wanted
+
+
 class Priority:
     """Of a replica process, in one life. Called with the driver's lock held."""
 
@@ -69,6 +92,7 @@ class Priority:
         self._say = say
         self._why = self._refused = ""
         self._began_ns = originals.monotonic_ns()
+        self._behind = Behind() if self.is_back else None
 
     def take(self, record: Record) -> None:
         """Of what happens to it: it may be needed at once."""
@@ -82,8 +106,10 @@ class Priority:
             return
         if self._why or caught_up:
             self._come_forward(self._why or "it has caught up")
-        elif originals.monotonic_ns() - self._began_ns > PATIENCE_NS:
+        elif originals.monotonic_ns() - self._began_ns > 2 * PATIENCE_NS:
             self._come_forward("it has not caught up")
+        elif self._behind is not None:
+            self._behind.tend()
 
     def _come_forward(self, why: str) -> None:
         """Or at the next `tend`: without rights it may be changed once in 100 ms, on the whole host."""

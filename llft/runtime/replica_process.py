@@ -200,6 +200,7 @@ class ReplicaProcess(OutsidePort):
         if type(record) not in FREQUENT:
             self.pulse.record(record)
             self.priority.take(record)
+            self.checkpoints.take(record)
             if text := self.timeline.take(record):
                 self.say(text)
         self.journal.write(record)

@@ -76,7 +76,15 @@ class Program:
         log = self.application.log
         path = self.directory / f"state-{log.length}"
         path.write_bytes(b"state")
-        return Captured(str(path), log.length, log.digest, 5)
+        self.written = 0
+        return Captured(str(path), log.length, log.digest, 5, ready=self._is_written)
+
+    def _is_written(self) -> bool:
+        """A child that has ended is there to be asked once."""
+        if self.written:
+            raise NotCapturedError("No child processes")
+        self.written += 1
+        return True
 
     def begin_scratch(self, captured: Captured, head: bytes, followed: bytes) -> Program:
         self.given.append((captured.position, head, followed))
@@ -257,6 +265,49 @@ def test_what_is_in_the_way_is_told_after_a_while_and_once(program: Program) -> 
         program.keeper.tend((second + 1) * 2 * IMPATIENT_NS)
     assert program.said == ["no checkpoint for a while, the log grows: a connection is open"]
     assert program.keeper.phase is Phase.RESTING
+
+
+def test_a_checkpoint_that_is_due_makes_way_for_who_joins(program: Program) -> None:
+    program.live()
+    program.keeper.make_way(3 * SECOND)
+    program.keeper.tend(3 * SECOND - 1)
+    assert program.states() == []
+    program.keeper.tend(3 * SECOND)
+    assert program.keeper.phase is Phase.WITNESSING
+
+
+def test_a_trial_makes_way_and_its_state_is_not_lost_by_that(program: Program) -> None:
+    program.live()
+    program.keeper.tend(0)
+    program.live()
+    program.agree()
+    program.keeper.make_way(5 * SECOND)
+    for second in (3, 4):
+        program.keeper.tend(second * SECOND)
+        assert (program.keeper.phase, program.given) == (Phase.WITNESSING, [])
+    program.keeper.tend(5 * SECOND)
+    assert program.keeper.phase is Phase.VERIFYING
+    program.keeper.tend(6 * SECOND)
+    assert program.keeper.base is not None
+
+
+def test_who_joins_again_and_again_does_not_keep_it_for_ever(program: Program) -> None:
+    program.live()
+    program.keeper.make_way(3 * SECOND)
+    program.keeper.tend(2 * SECOND)
+    program.keeper.make_way(5 * SECOND)
+    program.keeper.tend(3 * SECOND)
+    assert program.keeper.phase is Phase.WITNESSING
+    program.live()
+    program.agree()
+    program.keeper.make_way(9 * SECOND)
+    program.keeper.tend(6 * SECOND)
+    program.keeper.tend(7 * SECOND)
+    assert program.keeper.base is not None, "neither its capture nor its trial made way a second time"
+    program.live()
+    program.keeper.make_way(30 * SECOND)
+    program.keeper.tend(20 * SECOND)
+    assert program.keeper.phase is Phase.RESTING, "the next one does again"
 
 
 def test_no_state_is_captured_while_a_thread_runs(program: Program) -> None:

@@ -14,7 +14,8 @@ from llft import originals
 from llft.core.standing import BACKUP, PRIMARY, PROPOSING
 from llft.identifiers import NO_BIRTH, NO_VIEW
 from llft.journal.record import Record, RoleChanged, Stamp, Suspected
-from llft.runtime.priority import PATIENCE_NS, Priority, step_back
+from llft.runtime import priority
+from llft.runtime.priority import BACK, FURTHER, PATIENCE_NS, Behind, Priority, step_back
 
 HAS_AUTOGROUPS = os.path.exists("/proc/self/autogroup")
 STAMP = Stamp(0, 1, NO_BIRTH, NO_VIEW)
@@ -34,16 +35,21 @@ class Kernel:
         self.said: list[str] = []
         path.write_text("/autogroup-7 nice 5\n")
         monkeypatch.setattr(originals, "open_fd", self._open)
+        monkeypatch.setattr(priority, "_getsid", lambda pid: pid or os.getpid())
 
     def _open(self, path: str, flags: int) -> int:
-        assert path == "/proc/self/autogroup"
+        assert path in ("/proc/self/autogroup", "/proc/7777/autogroup")
         if flags & os.O_WRONLY and self.refusal:
             raise OSError(self.refusal, os.strerror(self.refusal))
         return os.open(self._path, flags | os.O_TRUNC if flags & os.O_WRONLY else flags)
 
     @property
+    def nice(self) -> int:
+        return int(self._path.read_text().split()[-1])
+
+    @property
     def is_back(self) -> bool:
-        return self._path.read_text() != "0"
+        return self.nice != 0
 
 
 @pytest.fixture
@@ -76,10 +82,26 @@ def test_it_comes_forward_at_once_when_it_is_needed(kernel: Kernel, record: Reco
 def test_it_does_not_stay_back_for_ever(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = originals.monotonic_ns()
     joiner = Priority(kernel.said.append)
+    places = []
+    for patiences in (0.9, 1.1, 2.1):
+        monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns + int(patiences * PATIENCE_NS))  # noqa: B023
+        joiner.tend(caught_up=False)
+        places.append((joiner.is_back, kernel.nice))
+    assert places == [(True, FURTHER), (True, BACK), (False, 0)]
+
+
+def test_a_process_that_works_for_it_is_brought_nearer(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = originals.monotonic_ns()
+    kernel.refusal = errno.EAGAIN
+    behind = Behind(7777)
+    kernel.refusal = 0
+    behind.tend()
+    assert kernel.nice == FURTHER, "it tries again"
     monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns + 2 * PATIENCE_NS)
-    joiner.tend(caught_up=False)
-    assert not joiner.is_back
-    assert not kernel.is_back
+    behind.tend()
+    assert kernel.nice == BACK
 
 
 def test_it_tries_again_when_the_kernel_was_asked_too_often(kernel: Kernel) -> None:

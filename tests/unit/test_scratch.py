@@ -12,6 +12,8 @@ import pytest
 
 from llft import originals
 from llft.past.source import Captured
+from llft.runtime import priority
+from llft.runtime.priority import BACK, FURTHER, PATIENCE_NS
 from llft.runtime.state.scratch import YOUNG_NS, ScratchProcess
 
 LATER_NS = YOUNG_NS + 1
@@ -23,6 +25,8 @@ class Trial:
     process: ScratchProcess
     pid: int
     now_ns: int
+    places: list[tuple[int, int]]
+    """Where its session was put."""
 
     def pass_time(self, ns: int) -> None:
         self.now_ns += ns
@@ -48,11 +52,13 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
         return spawned[-1]
 
     monkeypatch.setattr(originals, "posix_spawn", noted)
+    places: list[tuple[int, int]] = []
+    monkeypatch.setattr(priority, "_set", lambda pid, nice: places.append((pid, nice)))
     captured = Captured(str(tmp_path / "state"), 0, 0, 0)
     process = ScratchProcess(
         str(tmp_path / "scratch"), ["/bin/sleep", "60"], {}, "image", captured, (b"", b"")
     )
-    found = Trial(process, spawned[0], originals.monotonic_ns())
+    found = Trial(process, spawned[0], originals.monotonic_ns(), places)
     monkeypatch.setattr(originals, "monotonic_ns", lambda: found.now_ns)
     yield found
     process.end()
@@ -61,6 +67,10 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trial]:
 
 def test_its_session_steps_back_and_nobody_elses(trial: Trial) -> None:
     assert os.getsid(trial.pid) == trial.pid
+    assert trial.places == [(trial.pid, FURTHER)]
+    trial.pass_time(PATIENCE_NS)
+    trial.pass_time(PATIENCE_NS)
+    assert trial.places == [(trial.pid, FURTHER), (trial.pid, BACK)]
 
 
 def test_one_that_is_held_stops_until_its_time(trial: Trial) -> None:

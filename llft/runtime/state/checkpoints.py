@@ -12,7 +12,9 @@ from typing import Any, NoReturn, Protocol
 from llft import originals
 from llft.config import Checkpoints as Choice
 from llft.config import Replication
+from llft.identifiers import BirthId
 from llft.instant import SECOND
+from llft.journal.record import MembershipChanged, Record
 from llft.past.checkpoint import Base
 from llft.past.keeper import Keeper, Scratch
 from llft.past.source import IMAGE, NONE, Captured, Interposed, Source
@@ -27,7 +29,7 @@ from llft.runtime.state.restart import Restart
 from llft.runtime.state.scratch import ScratchProcess
 
 HELD_NS = 3 * SECOND
-"""A trial rests for so long when somebody is told to join: it would have most of its way behind it."""
+"""So long checkpoints and trials wait when somebody joins: it would have most of its way behind it."""
 STAGGERED = 4
 """So many replicas take their checkpoints at different lengths of the log, a quarter of its bound apart."""
 
@@ -60,6 +62,7 @@ class Checkpoints:
         self._scratch: ScratchProcess | None = None
         """The last one; it may have ended."""
         self._hold_until_ns = 0
+        self._members: set[BirthId] = set()
         self._chosen = False
         self.reason = "the program neither listens nor has threads, as yet"
         """Why there are no checkpoints."""
@@ -75,7 +78,7 @@ class Checkpoints:
     def begin_again(self, base: Base, path: str) -> None:
         """This program was restored from an image. Another process's trial and its clock are none of ours."""
         self._hooks = None
-        self._scratch, self._hold_until_ns = None, 0
+        self._scratch, self._hold_until_ns, self._members = None, 0, set()
         assert self._interposed is not None
         self._interposed.leave_out(f"{_directory(self._life.path)}/")
         _remove_stale(f"{self._life.path}.state-", path)
@@ -97,17 +100,27 @@ class Checkpoints:
                 self._hooks.look()
             self.keeper.tend(now_ns)
 
+    def take(self, record: Record) -> None:
+        """Of what happens to the replica: all members make way for one that joins."""
+        if isinstance(record, MembershipChanged):
+            former, self._members = self._members, {member.birth_id for member in record.membership}
+            if self._members - former:
+                self._make_way(originals.monotonic_ns() + HELD_NS)
+
+    def _make_way(self, until_ns: int) -> None:
+        self._hold_until_ns = until_ns
+        if self._scratch is not None:
+            self._scratch.hold(until_ns)
+        if self.keeper is not None:
+            self.keeper.make_way(until_ns)
+
     def newest(self) -> tuple[Base | None, str]:
         """The newest verified state, and its file."""
         return self.keeper.newest() if self.keeper is not None else (None, "")
 
     def base(self) -> Base | None:
         """For a joiner, which will come for it."""
-        now_ns = originals.monotonic_ns()
-        self._hold_until_ns = now_ns + HELD_NS
-        if self._scratch is not None:
-            self._scratch.hold(self._hold_until_ns)
-        return self.keeper.tell(now_ns) if self.keeper is not None else None
+        return self.keeper.tell(originals.monotonic_ns()) if self.keeper is not None else None
 
     def provide_state(self, start: int, end: int, position: int) -> bytes | None:
         """A piece of a state, for a joiner."""
@@ -204,6 +217,7 @@ class Checkpoints:
             _unlink,
             log_bytes=log_bytes + log_bytes * place // STAGGERED,
         )
+        self.keeper.make_way(self._hold_until_ns)
 
     def _begin_scratch(self, captured: Captured, head: bytes, followed: bytes) -> Scratch:
         assert self.keeper is not None

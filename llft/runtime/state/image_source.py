@@ -16,6 +16,7 @@ from llft.past.source import IMAGE, Captured, Interposed, NotCapturedError, Rest
 from llft.runtime.driver import Driver
 from llft.runtime.native import image
 from llft.runtime.native.image import ImageError
+from llft.runtime.priority import Behind
 from llft.runtime.state.open_files import OpenFile, open_files, working_directory
 
 LIFELINES = "life-"
@@ -82,12 +83,20 @@ class ImageSource:
             self._arise(carried)
             raise RestoredError
         return Captured(
-            path, carried.position, carried.digest, taken.pause_ns, ready=lambda: _is_written(taken.child)
+            path, carried.position, carried.digest, taken.pause_ns, ready=Writer(taken.child).is_done
         )
 
 
-def _is_written(child: int) -> bool:
-    try:
-        return image.is_written(child)
-    except ImageError as error:
-        raise NotCapturedError(str(error)) from error
+class Writer:
+    """The child that writes."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._behind = Behind(pid)
+
+    def is_done(self) -> bool:
+        self._behind.tend()
+        try:
+            return image.is_written(self._pid)
+        except ImageError as error:
+            raise NotCapturedError(str(error)) from error

@@ -17,7 +17,7 @@ from llft import originals
 from llft.instant import SECOND
 from llft.past.keeper import Verdict
 from llft.past.source import Captured, NotCapturedError
-from llft.runtime.priority import step_back
+from llft.runtime.priority import Behind
 
 SCRATCH = "LLFT_SCRATCH"
 YOUNG_NS = SECOND
@@ -75,7 +75,7 @@ class ScratchProcess:
         self._pid = originals.posix_spawn(
             command[0], command, {**environment, SCRATCH: task}, file_actions=self._actions(), setsid=True
         )
-        step_back(self._pid)
+        self._behind = Behind(self._pid)
         self._begun_ns = originals.monotonic_ns()
         self._hold_until_ns = 0
         self._stopped, self._was_held = False, False
@@ -110,6 +110,7 @@ class ScratchProcess:
         done, status = originals.waitpid(self._pid, posix.WNOHANG)
         if not done:
             self._stop_or_go_on()
+            self._behind.tend()
             return None
         self._pid = 0
         if status:
