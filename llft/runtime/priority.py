@@ -7,7 +7,7 @@ which must see the same at all replicas, does not see it (`os.getpriority`). Whe
 back is asked of the kernel and remembered nowhere: a process that becomes an image has another's memory.
 
     started to join, or starts anew      its session steps back
-    begins to join                       further back, for PATIENCE_NS; then it is nearer again
+    begins to join                       further back, for PATIENCE_NS, or until it starves; then nearer
     caught up; proposes or is primary;   it comes forward, and stays there for this life
     suspects somebody; 2 PATIENCE_NS
 
@@ -39,6 +39,9 @@ FORWARD: Final = 0
 """What a new session has."""
 PATIENCE_NS: Final = 2 * SECOND
 """A replica that has not caught up after twice as long would not catch up from behind."""
+STARVED_NS: Final = SECOND // 4
+"""Who is tended that late gets too little where it is. A replica tends itself ten times a second at least;
+one that does not for a second (`pulse_bound_ms`) is suspected."""
 NEEDED: Final = (PROPOSING, RECOVERING, PRIMARY)
 _LINE_BYTES = 128
 _getsid = posix.getsid
@@ -74,12 +77,17 @@ class Behind:
     def __init__(self, pid: int = 0) -> None:
         self._pid = pid
         self._nice = FORWARD
-        self._nearer_ns = originals.monotonic_ns() + PATIENCE_NS
+        self._tended_ns = originals.monotonic_ns()
+        self._nearer_ns = self._tended_ns + PATIENCE_NS
         self.tend()
 
     def tend(self) -> None:
         """Without rights it may be changed once in 100 ms, on the whole host: so it is tried again."""
-        wanted = FURTHER if originals.monotonic_ns() < self._nearer_ns else BACK
+        now_ns = originals.monotonic_ns()
+        if now_ns - self._tended_ns > STARVED_NS:
+            self._nearer_ns = now_ns
+        self._tended_ns = now_ns
+        wanted = FURTHER if now_ns < self._nearer_ns else BACK
         if wanted != self._nice and step_back(self._pid, wanted):
             self._nice = wanted
 

@@ -15,7 +15,7 @@ from llft.core.standing import BACKUP, PRIMARY, PROPOSING
 from llft.identifiers import NO_BIRTH, NO_VIEW
 from llft.journal.record import Record, RoleChanged, Stamp, Suspected
 from llft.runtime import priority
-from llft.runtime.priority import BACK, FURTHER, PATIENCE_NS, Behind, Priority, step_back
+from llft.runtime.priority import BACK, FURTHER, PATIENCE_NS, STARVED_NS, Behind, Priority, step_back
 
 HAS_AUTOGROUPS = os.path.exists("/proc/self/autogroup")
 STAMP = Stamp(0, 1, NO_BIRTH, NO_VIEW)
@@ -82,12 +82,30 @@ def test_it_comes_forward_at_once_when_it_is_needed(kernel: Kernel, record: Reco
 def test_it_does_not_stay_back_for_ever(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = originals.monotonic_ns()
     joiner = Priority(kernel.said.append)
+    monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns)
     places = []
-    for patiences in (0.9, 1.1, 2.1):
-        monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns + int(patiences * PATIENCE_NS))  # noqa: B023
+    while joiner.is_back:
+        now_ns += STARVED_NS // 2
         joiner.tend(caught_up=False)
-        places.append((joiner.is_back, kernel.nice))
-    assert places == [(True, FURTHER), (True, BACK), (False, 0)]
+        places.append(kernel.nice)
+    half = len(places) // 2
+    assert places[: half - 1] == [FURTHER] * (half - 1)
+    assert places[half:-1] == [BACK] * (len(places) - half - 1)
+    assert places[-1] == 0
+    assert abs(len(places) - 2 * PATIENCE_NS // (STARVED_NS // 2)) <= 1
+
+
+def test_who_gets_too_little_comes_nearer_at_once(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = originals.monotonic_ns()
+    monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns)
+    joiner = Priority(kernel.said.append)
+    now_ns += STARVED_NS
+    joiner.tend(caught_up=False)
+    assert kernel.nice == FURTHER
+    now_ns += STARVED_NS + 1
+    joiner.tend(caught_up=False)
+    joiner.tend(caught_up=False)
+    assert (joiner.is_back, kernel.nice) == (True, BACK)
 
 
 def test_a_process_that_works_for_it_is_brought_nearer(
