@@ -6,12 +6,12 @@ Coming forward again needs no right, as it would with a nice value that had been
 which must see the same at all replicas, does not see it (`os.getpriority`). Whether a session has stepped
 back is asked of the kernel and remembered nowhere: a process that becomes an image has another's memory.
 
-    started to join, or starts anew      its session steps back
+    started to join, or starts anew      its session steps back (NEARER, if it failed to join)
     begins to join                       further back, for PATIENCE_NS, or until it starves; then nearer
     caught up; proposes or is primary;   it comes forward, and stays there for this life
     suspects somebody; 2 PATIENCE_NS
 
-Where processors are scarce, who is further back may get nothing at all. So nobody is there whom no replica
+Where processors are scarce, who is further back may get next to nothing. So nobody is there whom no replica
 looks after (`Behind`): a joiner sees to itself when it has come so far, and a replica to the processes that
 write and try its states.
 
@@ -27,19 +27,23 @@ from typing import Final
 
 from llft import originals
 from llft.core.standing import PRIMARY, PROPOSING, RECOVERING
-from llft.instant import SECOND
+from llft.instant import MS, SECOND
 from llft.journal.record import Record, RoleChanged, Suspected
 
 BACK: Final = 5
 """Nice value of a session: a third of what others get where there is not enough for all."""
-FURTHER: Final = 19
-"""The last one (`image_take.c` has it, too). Who goes through a log has threads that hand over to each other
-all the time. Beside such a session at 5 a thread of a primary that was woken up waited for up to 40 ms."""
+NEARER: Final = BACK - 1
+"""As good as the same. Who is there was removed from its group, or failed otherwise, when it joined: it may
+have been too far back, and goes no further any more."""
+FURTHER: Final = 10
+"""(`image_take.c` has it, too.) Who goes through a log has threads that hand over to each other all the time.
+Beside such a session at 5 a thread of a primary that was woken up waited for up to 40 ms. At 19 a joiner that
+others left nothing to could not even answer its group, and was removed from it, again and again."""
 FORWARD: Final = 0
 """What a new session has."""
 PATIENCE_NS: Final = 2 * SECOND
 """A replica that has not caught up after twice as long would not catch up from behind."""
-STARVED_NS: Final = SECOND // 4
+STARVED_NS: Final = 150 * MS
 """Who is tended that late gets too little where it is. A replica tends itself ten times a second at least;
 one that does not for a second (`pulse_bound_ms`) is suspected."""
 NEEDED: Final = (PROPOSING, RECOVERING, PRIMARY)
@@ -59,14 +63,15 @@ def step_back(pid: int = 0, nice: int = BACK) -> bool:
     return True
 
 
-def is_back() -> bool:
+def place() -> int:
+    """The nice value of this process's session."""
     try:
         fd = originals.open_fd(_path(0), posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
-        return False  # there are no autogroups
+        return FORWARD  # there are no autogroups
     try:
         words = originals.read(fd, _LINE_BYTES).split()  # /autogroup-27 nice 10; nothing: it is in none
-        return bool(words) and int(words[-1]) > FORWARD
+        return int(words[-1]) if words else FORWARD
     finally:
         originals.close(fd)
 
@@ -96,11 +101,12 @@ class Priority:
     """Of a replica process, in one life. Called with the driver's lock held."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self.is_back = is_back()
+        nice = place()
+        self.is_back = nice > FORWARD
         self._say = say
         self._why = self._refused = ""
         self._began_ns = originals.monotonic_ns()
-        self._behind = Behind() if self.is_back else None
+        self._behind = Behind() if nice >= BACK else None
 
     def take(self, record: Record) -> None:
         """Of what happens to it: it may be needed at once."""
@@ -118,6 +124,10 @@ class Priority:
             self._come_forward("it has not caught up")
         elif self._behind is not None:
             self._behind.tend()
+
+    def start_anew(self, *, as_image: bool) -> None:
+        """Its next life joins again."""
+        step_back(nice=BACK if as_image and self._behind is not None else NEARER)
 
     def _come_forward(self, why: str) -> None:
         """Or at the next `tend`: without rights it may be changed once in 100 ms, on the whole host."""

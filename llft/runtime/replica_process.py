@@ -33,7 +33,7 @@ from llft.runtime.native.spool import open_spool
 from llft.runtime.outside_port import OutsidePort
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller, raise_fd
-from llft.runtime.priority import Priority, step_back
+from llft.runtime.priority import Priority
 from llft.runtime.replica_answers import answers_of, is_caught_up
 from llft.runtime.settings import Settings
 from llft.runtime.spinning import Spinning
@@ -220,7 +220,7 @@ class ReplicaProcess(OutsidePort):
         """A new process life, with a new birth id: a fresh interpreter in the same process."""
         self.say(f"starts anew: {reason or self.timeline.last_reason}")
         self._close()
-        step_back()  # it joins again
+        self.priority.start_anew(as_image=bool(more))
         view = [withdrawn.precedence, withdrawn.primary_view_num, list(withdrawn.birth_id)]
         former = [list(self.birth_id), *view]
         self.birthplace.start_anew({FORMER: json.dumps(former), **more})

@@ -15,7 +15,7 @@ from llft.core.standing import BACKUP, PRIMARY, PROPOSING
 from llft.identifiers import NO_BIRTH, NO_VIEW
 from llft.journal.record import Record, RoleChanged, Stamp, Suspected
 from llft.runtime import priority
-from llft.runtime.priority import BACK, FURTHER, PATIENCE_NS, STARVED_NS, Behind, Priority, step_back
+from llft.runtime.priority import BACK, FURTHER, NEARER, PATIENCE_NS, STARVED_NS, Behind, Priority, step_back
 
 HAS_AUTOGROUPS = os.path.exists("/proc/self/autogroup")
 STAMP = Stamp(0, 1, NO_BIRTH, NO_VIEW)
@@ -122,6 +122,24 @@ def test_a_process_that_works_for_it_is_brought_nearer(
     assert kernel.nice == BACK
 
 
+def test_who_failed_to_join_goes_no_further_back_in_any_life(kernel: Kernel) -> None:
+    joiner = Priority(kernel.said.append)
+    assert kernel.nice == FURTHER
+    joiner.start_anew(as_image=True)
+    assert kernel.nice == BACK
+    joiner = Priority(kernel.said.append)
+    assert kernel.nice == FURTHER
+    joiner.start_anew(as_image=False)
+    for as_image in (True, False, True):
+        assert kernel.nice == NEARER
+        joiner = Priority(kernel.said.append)
+        joiner.tend(caught_up=False)
+        assert (joiner.is_back, kernel.nice) == (True, NEARER)
+        joiner.tend(caught_up=True)
+        assert kernel.nice == 0
+        joiner.start_anew(as_image=as_image)
+
+
 def test_it_tries_again_when_the_kernel_was_asked_too_often(kernel: Kernel) -> None:
     joiner = Priority(kernel.said.append)
     kernel.refusal = errno.EAGAIN
@@ -158,12 +176,12 @@ def test_who_is_not_back_is_left_alone(kernel: Kernel) -> None:
 @pytest.mark.skipif(not HAS_AUTOGROUPS, reason="the kernel has no autogroups")
 def test_only_a_session_of_ones_own_steps_back() -> None:
     text = (
-        "from llft.runtime.priority import Priority, is_back, step_back\n"
-        "print(is_back(), step_back(), is_back())\n"
+        "from llft.runtime.priority import Priority, place, step_back\n"
+        "print(place(), step_back(), place())\n"
         "Priority(lambda text: None).tend(caught_up=True)\n"
-        "print(is_back())"
+        "print(place())"
     )
-    for own, expected in ((True, "False True True\nFalse\n"), (False, "False False False\nFalse\n")):
+    for own, expected in ((True, "0 True 5\n0\n"), (False, "0 False 0\n0\n")):
         done = subprocess.run(
             [sys.executable, "-c", text], capture_output=True, text=True, start_new_session=own, check=True
         )

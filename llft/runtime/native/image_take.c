@@ -19,7 +19,7 @@
 #include "image.h"
 
 #define NICE 10
-#define FURTHER "19"
+#define FURTHER "10"
 #define ATTEMPTS 8
 
 static int64_t now_ns(void) {
