@@ -2,6 +2,7 @@
 
 The contract with the shell (runtime or another world):
  - `step` takes one event and the local monotonic time, and returns what is to be done, in order.
+ - `at_once` completes a thread's call without one, if it can; `drain` says what is to be done for it.
  - `next_deadline` says when DeadlinePassed is due at the latest.
  - After ResetApplication this object is dead: a new process with a new birth id takes its place.
 
@@ -17,6 +18,7 @@ from typing import Any, Final, Protocol
 from llft.config import GroupConfig, Replication
 from llft.core import events
 from llft.core.asking import Asking
+from llft.core.at_once import AtOnce
 from llft.core.determinizer.determinizer import Determinizer
 from llft.core.effects import (
     CaptureState,
@@ -91,8 +93,7 @@ class Replica:
         self.primary_change = PrimaryChange(self.standing, self.detector, self, self.outbox)
         self.view_change = ViewChange(self)
         self.sockets = VirtualSockets(self)
-        self.transfer = StateTransfer(self)
-        self.reticence = Reticence(self)
+        self.transfer, self.reticence = StateTransfer(self), Reticence(self)
         self.semi_passive = SemiPassive(self)
         self.inbox = Inbox(self)
         self.timers = Timers(self)
@@ -109,8 +110,9 @@ class Replica:
         self.followed_base = self._journalled = 0
         self._overtaken: dict[int, Entry] = {}
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
-        self._pause_ns = 3 * config.timeouts.heartbeat_interval_ns  # less is a pause to nobody
-        self.next_deadline = self.timers.next_deadline
+        self.pause_ns = 3 * config.timeouts.heartbeat_interval_ns  # less is a pause to nobody
+        self.next_deadline, self.drain = self.timers.next_deadline, self.outbox.drain
+        self.at_once = AtOnce(self).call
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.ThreadEnded: lambda event: self.determinizer.thread_ended(event.thread),
             events.DeadlinePassed: lambda event: self.timers.on_deadline(),
@@ -130,7 +132,7 @@ class Replica:
             return []
         self.now_ns = now_ns
         self.outbox.now_ns = now_ns
-        if now_ns - self.last_step_ns > self._pause_ns:
+        if now_ns - self.last_step_ns > self.pause_ns:
             self.timers.notice_pause(now_ns - self.last_step_ns)
         self.last_step_ns = now_ns
         try:
@@ -141,7 +143,7 @@ class Replica:
                 self.inbox.on_datagram(event.data)  # type: ignore[union-attr]
             else:
                 self._handlers[kind](event)
-            self._settle(from_outside=kind not in _OF_THE_APPLICATION)
+            self.settle(from_outside=kind not in _OF_THE_APPLICATION)
         except DivergenceError as error:
             self.reset_and_rejoin(f"diverged: {error}")
         return self.outbox.drain()
@@ -200,7 +202,7 @@ class Replica:
 
     # -- after every event -----------------------------------------------------------------------
 
-    def _settle(self, *, from_outside: bool) -> None:
+    def settle(self, *, from_outside: bool) -> None:
         """Let everything go as far as it can, then hand completions to the shell. What the application
         did itself brings no news from outside."""
         standing, engine, asking = self.standing, self.determinizer.engine, self.asking
@@ -281,15 +283,12 @@ class Replica:
                 cursor.advance(self.semi_passive.log_entry)
                 self.semi_passive.apply_pending_update()
             else:
-                cursor.advance(self._follow_entry)
+                cursor.advance(lambda entry, number: self.determinizer.follow(entry))
         except PeerError as error:
             self.reset_and_rejoin(f"order information is damaged: {error}")
 
     def _logs_only(self) -> bool:
         return self.config.replication is Replication.SEMI_PASSIVE and self.standing.role != RECOVERING
-
-    def _follow_entry(self, entry: Entry, number: int) -> None:
-        self.determinizer.follow(entry)
 
     def begin_following(self, context: OrderContext, offset: int, count: int) -> None:
         self.cursor = Cursor(self.messaging, context, offset, count)

@@ -22,7 +22,7 @@ import traceback
 from _thread import LockType
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from llft import originals
 from llft.config import ThreadMode
@@ -37,9 +37,10 @@ from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.arrivals import Arrivals
 from llft.runtime.core_lock import CoreLock
+from llft.runtime.immediate import Immediate
+from llft.runtime.performing import performers
 from llft.runtime.poller import Poller
 from llft.runtime.spinning import Spinning
-from llft.runtime.state import exchange
 from llft.runtime.surroundings import Network, World
 
 POLL_AT_MOST_NS: Final = 1000 * MS
@@ -69,25 +70,11 @@ class Driver:
         self._main = self.application.add_thread(1, None)
         self.pump_held = False
         """No thread of the program is to be the pump: an image is to be taken."""
-        self._written, self._flushed_ns = False, 0
-        self.arrivals = Arrivals(self)
+        self.written, self._flushed_ns = False, 0
+        self.arrivals, self.immediate = Arrivals(self), Immediate(self)
         self.polled_until_ns = 0
         """Until when the pacemaker waits, if it serves the network: it knows of no earlier deadline."""
-        self._performers: dict[type, Callable[[Any], None]] = {
-            effects.Multicast: lambda effect: network.multicast(effect.group_id, effect.data),
-            effects.Transmit: lambda effect: network.transmit(effect.birth_id, effect.data),
-            effects.WriteRecord: self._write,
-            effects.WriteBatch: self._write_batch,
-            effects.ResumeThread: lambda effect: self.application.give(effect.thread, effect.result),
-            effects.StartApplication: lambda effect: self.application.start(1, ""),
-            effects.StartThread: lambda effect: self.application.start(effect.thread, str(effect.argument)),
-            effects.RepeatCall: lambda effect: self.resumed.repeat(effect.thread),
-            effects.CaptureState: lambda effect: self._step(exchange.captured(self, effect)),
-            effects.StoreState: lambda effect: exchange.store(self, effect.state),
-            effects.RestoreState: lambda effect: exchange.restore(self, effect.state),
-            effects.ResetApplication: lambda effect: world.reborn("", effect.withdrawn),
-            effects.Stop: lambda effect: world.stopped(effect.reason),
-        }
+        self._performers = performers(self)
 
     # -- what the program calls (llft.interpose.port.Port) ------------------------------------------
 
@@ -116,9 +103,8 @@ class Driver:
         """`home` is the native thread in which the program's thread is."""
         with self.lock:
             thread.operation = operation
-            if self._is_for_core(thread, OPERATION_KINDS[type(operation)], self.application.about(operation)):
-                self._step(events.OperationInvoked(thread.number, operation))
-            if not thread.given:
+            at_once = self._step_for(thread, operation, OPERATION_KINDS[type(operation)])
+            if not (at_once or thread.given):
                 if self.application.pump is not None:
                     self.poller.wake()  # it may be waiting for a deadline later than this call's
                 elif self._may_pump():
@@ -129,9 +115,20 @@ class Driver:
                     self.poller.wake()
             elif self.core.live:
                 self.arrivals.hear_backups()
-                if self._written and originals.monotonic_ns() - self._flushed_ns > UNFLUSHED_AT_MOST_NS:
+                if self.written and originals.monotonic_ns() - self._flushed_ns > UNFLUSHED_AT_MOST_NS:
                     self.flush()  # the program may compute for long, and hold the interpreter's lock
-            thread.ident, thread.waits = home, not thread.given
+            thread.ident, thread.waits = home, not (at_once or thread.given)
+
+    def _step_for(self, thread: ApplicationThread, operation: Operation, kind: int) -> bool:
+        """True: the call is complete, and its result is the thread's."""
+        try:
+            if self.immediate.call(thread, operation, kind):
+                return True
+        except Exception:  # noqa: BLE001 (invariant 4)
+            self._die(f"on {type(operation).__name__}")
+        if self._is_for_core(thread, kind, self.application.about(operation)):
+            self._step(events.OperationInvoked(thread.number, operation))
+        return False
 
     def _make_call_for(self, thread: ApplicationThread, operation: Operation, done: LockType) -> None:
         """On an empty stack, on behalf of a thread that waits meanwhile (invariant 3)."""
@@ -269,32 +266,26 @@ class Driver:
 
     def _step(self, event: events.Event) -> None:
         try:
-            for effect in self.core.step(event, originals.monotonic_ns()):
-                self._performers[type(effect)](effect)
+            self.perform(self.core.step(event, originals.monotonic_ns()))
             while self.resumed.calls:
-                for effect in self.core.step(self.resumed.calls.popleft(), originals.monotonic_ns()):
-                    self._performers[type(effect)](effect)
+                self.perform(self.core.step(self.resumed.calls.popleft(), originals.monotonic_ns()))
         except Exception:  # noqa: BLE001 (invariant 4)
             self._die(f"on {type(event).__name__}")
 
+    def perform(self, todo: list[effects.Effect]) -> None:
+        for effect in todo:
+            self._performers[type(effect)](effect)
+
     def flush(self) -> None:
         """Whoever is about to wait hands on all that was journalled since the last wait. Lock held."""
-        if self._written:
-            self._written, self._flushed_ns = False, originals.monotonic_ns()
+        if self.written:
+            self.written, self._flushed_ns = False, originals.monotonic_ns()
             self.world.flush()
 
     def _die(self, reason: str) -> NoReturn:
         """While an exception is handled."""
         own_log.write(traceback.format_exc())
         self.world.died(reason)
-
-    def _write(self, effect: effects.WriteRecord) -> None:
-        self._written = True
-        self.world.write(effect.record)
-
-    def _write_batch(self, effect: effects.WriteBatch) -> None:
-        self._written = True
-        self.world.write_batch(effect)
 
     def fail_replay(self, error: Exception) -> NoReturn:
         self._die(f"the program's past could not be repeated: {error}")

@@ -6,10 +6,11 @@ tests of the world put fakes in their place.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, Result
+from llft.core.determinizer.outside import Stage
 from llft.identifiers import Member, ViewId
 
 
@@ -40,5 +41,9 @@ class Core(Protocol):
     @property
     def executed(self) -> int: ...
     def step(self, event: events.Event, now_ns: int) -> list[effects.Effect]: ...
+    def at_once(self, thread: int, operation: Operation, now_ns: int) -> Result | Literal[Stage.BLOCKED]: ...
+    def drain(self) -> list[effects.Effect]:
+        """What `at_once` has left to do."""
+
     def next_deadline(self) -> int: ...
     def statistics(self) -> dict[str, Any]: ...

@@ -28,6 +28,7 @@ from llft.simulator.clocks import LocalClock
 from llft.simulator.interfaces import Core, Program
 from llft.simulator.notes import EVENT_KINDS, SEND_KIND, checksum, in_words, told
 from llft.simulator.state.remembering import Remembering
+from llft.simulator.stepping import stepped
 from llft.simulator.watch import unearned_second_ack
 
 if TYPE_CHECKING:
@@ -154,8 +155,7 @@ class Process:
     def step(self, event: events.Event) -> None:
         self._note(event)
         try:
-            todo = self.core.step(event, self.world.now_ns)
-            if todo:
+            if todo := stepped(self.core, event, self.world.now_ns):
                 self._perform(todo)
                 if self._reborn:
                     self._be_born_again(self._reborn)

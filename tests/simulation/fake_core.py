@@ -9,11 +9,12 @@ import pickle
 import random
 from ast import literal_eval
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from llft.config import GroupConfig
 from llft.core import effects, events
 from llft.core.determinizer.operations import Operation, ReadClock, Result
+from llft.core.determinizer.outside import BLOCKED, Stage
 from llft.errors import PeerError
 from llft.identifiers import NO_VIEW, BirthId, Member, ViewId
 from llft.instant import MS, NEVER
@@ -49,6 +50,13 @@ class FakeReplica:
 
     def statistics(self) -> dict[str, Any]:
         return {"events": len(self.events)}
+
+    def at_once(self, thread: int, operation: Operation, now_ns: int) -> Literal[Stage.BLOCKED]:
+        """Every call is an event."""
+        return BLOCKED
+
+    def drain(self) -> list[effects.Effect]:
+        return []
 
     def step(self, event: events.Event, now_ns: int) -> list[effects.Effect]:
         self.events.append(event)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 from llft.core.determinizer.mutex import MutexTable
-from llft.core.determinizer.operations import Operation
-from llft.core.determinizer.outside import Outside
+from llft.core.determinizer.operations import Operation, Result
+from llft.core.determinizer.outside import BLOCKED, Outside, Stage
 from llft.core.determinizer.reproduction import Reproduction
 from llft.core.determinizer.waiters import Waiters
 from llft.errors import InvariantError, UnsupportedOperationError
@@ -54,6 +54,11 @@ class Engine:
 
     def invoke(self, thread: ThreadId, operation: Operation, now_ns: int) -> None:
         raise NotImplementedError
+
+    def at_once(self, thread: ThreadId, operation: Operation, now_ns: int) -> Result | Literal[Stage.BLOCKED]:
+        """`invoke`, for a call that can be completed then and there: the result. BLOCKED: nothing has been
+        done, and it is to be invoked."""
+        return BLOCKED
 
     def thread_ended(self, thread: ThreadId) -> None:
         raise NotImplementedError

@@ -90,6 +90,10 @@ class TokenScheduler:
         self.calls += 1
         return self.calls >= self.quantum_calls
 
+    def is_nearly_spent(self) -> bool:
+        """Whether the next call uses up the quantum."""
+        return self.calls + 1 >= self.quantum_calls
+
     def stop(self) -> None:
         """The running thread gives the token back."""
         self.running = NOBODY

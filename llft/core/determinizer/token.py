@@ -27,19 +27,21 @@ threads go on that need none.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Literal
 
 from llft.core.determinizer.engine import MAIN_THREAD, unsupported
+from llft.core.determinizer.immediate import may_be_at_once
 from llft.core.determinizer.operation_ids import parking_id
 from llft.core.determinizer.operations import (
     Obtain,
     Operation,
     Park,
     Receive,
+    Result,
     Select,
     Sleep,
 )
-from llft.core.determinizer.outside import BLOCKED, MORE, Outside
+from llft.core.determinizer.outside import BLOCKED, MORE, Outside, Stage
 from llft.core.determinizer.reproduction import diverged
 from llft.core.determinizer.scheduler import QUANTUM_CALLS
 from llft.core.determinizer.token_threads import TokenThreads
@@ -78,6 +80,37 @@ class TokenEngine(TokenThreads):
         handler(thread, operation)
         if not scheduler.running or self._pending is not None:
             self._settle()
+
+    def at_once(self, thread: ThreadId, operation: Operation, now_ns: int) -> Result | Literal[Stage.BLOCKED]:
+        """The running thread keeps the token, and nobody else is concerned."""
+        scheduler, kind = self.scheduler, type(operation)
+        if thread != scheduler.running or self._pending is not None or scheduler.is_nearly_spent():
+            return BLOCKED
+        if not may_be_at_once(operation, live=self.live):
+            return BLOCKED
+        self.outside.now_ns = now_ns
+        if isinstance(operation, Select):
+            self.outside.set_deadline(thread, operation.timeout_ns)
+        if not self.live:
+            result = self._reproduced(thread, operation)
+        elif self.held:
+            return BLOCKED
+        else:
+            result = self._attempts[kind](thread, operation)
+        if result is not BLOCKED:
+            scheduler.calls += 1
+        return result
+
+    def _reproduced(self, thread: ThreadId, operation: Operation) -> Result | Literal[Stage.BLOCKED]:
+        """At a backup: the result, if it is at the head of the log."""
+        self._pass_barriers()
+        if not self._log or self._log[0][0] >= WAKE or self._log[0][1] != self.scheduler.pick_count:
+            return BLOCKED
+        result = self.reproduction.reproduce(thread, operation, self._log[0])
+        assert result is not MORE  # none of these takes several steps
+        self._consume()
+        self._pass_barriers()
+        return result
 
     def thread_ended(self, thread: ThreadId) -> None:
         if thread != self.scheduler.running or self._pending is not None:

@@ -1,0 +1,65 @@
+"""A call that is completed at once leaves the replica as a step would: the same worlds, but for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from llft.core import effects, events
+from llft.core.determinizer.outside import BLOCKED
+from llft.simulator import process
+from llft.simulator.interfaces import Core
+from llft.simulator.options import SimulationOptions
+from llft.simulator.runner import SeedResult, run_seed
+from llft.simulator.stepping import stepped
+
+pytestmark = pytest.mark.reference
+
+
+def only_steps(core: Core, event: events.Event, now_ns: int) -> list[effects.Effect]:
+    return core.step(event, now_ns)
+
+
+def told(result: SeedResult) -> tuple[object, ...]:
+    return result.trace_hash, result.operations, result.simulated_ns, result.violations
+
+
+@pytest.mark.parametrize("profile", ["default", "crash", "loss"])
+@pytest.mark.parametrize("seed", range(3))
+def test_worlds_are_the_same_without_it(monkeypatch: pytest.MonkeyPatch, profile: str, seed: int) -> None:
+    counts = {"at once": 0, "calls": 0}
+
+    def counted(core: Core, event: events.Event, now_ns: int) -> list[effects.Effect]:
+        todo = stepped(core, event, now_ns)
+        if type(event) is events.OperationInvoked:
+            counts["calls"] += 1
+            counts["at once"] += bool(todo) and type(todo[0]) is effects.ResumeThread
+        return todo
+
+    options = SimulationOptions(profile=profile)
+    monkeypatch.setattr(process, "stepped", counted)
+    found = run_seed(seed, options)
+    assert counts["at once"] > 50
+    monkeypatch.setattr(process, "stepped", only_steps)
+    assert told(run_seed(seed, options)) == told(found)
+    assert not found.violations
+
+
+def test_what_does_not_agree_with_the_log_resets_the_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup that finds out in a call that is tried at once: it begins anew, and the group goes on."""
+    resets: list[str] = []
+
+    def spoilt(core: Core, event: events.Event, now_ns: int) -> list[effects.Effect]:
+        if type(event) is events.OperationInvoked and core.role == "backup" and not resets:
+            send = event.operation
+            if type(send).__name__ == "Send" and len(send.payload) > 8:
+                changed = events.OperationInvoked(event.thread, send._replace(payload=b"?" * 9))
+                assert core.at_once(changed.thread, changed.operation, now_ns) is BLOCKED
+                todo = core.drain()
+                resets.extend(type(effect).__name__ for effect in todo)
+                return todo or core.step(event, now_ns)
+        return stepped(core, event, now_ns)
+
+    monkeypatch.setattr(process, "stepped", spoilt)
+    result = run_seed(6, SimulationOptions(profile="default"))
+    assert "ResetApplication" in resets
+    assert {one.property for one in result.violations} == {"digests"}, "told, and nothing else came of it"
