@@ -27,40 +27,44 @@ CRASHES = ("CrashPrimary", "CrashPrimaries", "LoseClient")
 
 def run_seed(seed: int, cell: Cell) -> Outcome:
     """Everything about one seed. Whatever it raises is for the caller to note."""
+    with collector_off():
+        return _run_seed(seed, cell)  # the world is left behind in there, to be collected here
+
+
+def _run_seed(seed: int, cell: Cell) -> Outcome:
     options = SimulationOptions(profile=cell.profile, replicas=cell.replicas, plant=cell.plant)
     notebook = Notebook()
-    with collector_off():
-        with planted_or_not(cell.plant):
-            simulation = Simulation(seed, options, program=notebook.program)
-            notebook.now = lambda: simulation.world.now_ns
-            simulation.run()
-        *_, evidence = generations(simulation.evidence())
-        surveyed = survey(evidence)
-        result = judge(seed, simulation, surveyed)
-        front = min(spec.servers[0] for spec in simulation.topology.groups if spec.kind == CLIENT)
-        config = simulation.topology.group(front)
-        # A branch that was pruned took its clients' calls with it: what they saw is a loss, told as such,
-        # and no history of the surviving branch. What nobody heard of, no client saw.
-        pruned = any(category != UNHEARD for category in result.losses)
-        acknowledged = _acknowledged(simulation, evidence, notebook)
-        return Outcome(
-            seed=seed,
-            violations=[(one.property, one.explanation) for one in result.violations],
-            in_journals=_in_journals(evidence) if result.violations else (),
-            operations=result.operations,
-            acknowledged=len(acknowledged),
-            lost_acknowledged=_lost(acknowledged, surveyed),
-            primary_failures=result.primary_failures,
-            failovers_ns=_failovers_ns(evidence),
-            losses=result.losses,
-            replicas=config.replicas,
-            output_commit=config.config.output_commit_level,
-            pruned=pruned,
-            trace_hash=result.trace_hash,
-            simulated_ns=result.simulated_ns,
-            records=evidence.records,
-            calls=[] if pruned else notebook.called(acknowledged),
-        )
+    with planted_or_not(cell.plant):
+        simulation = Simulation(seed, options, program=notebook.program)
+        notebook.now = lambda: simulation.world.now_ns
+        simulation.run()
+    *_, evidence = generations(simulation.evidence())
+    surveyed = survey(evidence)
+    result = judge(seed, simulation, surveyed)
+    front = min(spec.servers[0] for spec in simulation.topology.groups if spec.kind == CLIENT)
+    config = simulation.topology.group(front)
+    # A branch that was pruned took its clients' calls with it: what they saw is a loss, told as such,
+    # and no history of the surviving branch. What nobody heard of, no client saw.
+    pruned = any(category != UNHEARD for category in result.losses)
+    acknowledged = _acknowledged(simulation, evidence, notebook)
+    return Outcome(
+        seed=seed,
+        violations=[(one.property, one.explanation) for one in result.violations],
+        in_journals=_in_journals(evidence) if result.violations else (),
+        operations=result.operations,
+        acknowledged=len(acknowledged),
+        lost_acknowledged=_lost(acknowledged, surveyed),
+        primary_failures=result.primary_failures,
+        failovers_ns=_failovers_ns(evidence),
+        losses=result.losses,
+        replicas=config.replicas,
+        output_commit=config.config.output_commit_level,
+        pruned=pruned,
+        trace_hash=result.trace_hash,
+        simulated_ns=result.simulated_ns,
+        records=evidence.records,
+        calls=[] if pruned else notebook.called(acknowledged),
+    )
 
 
 def replay_command(seed: int, cell: Cell) -> str:

@@ -196,27 +196,27 @@ def arrow_batches(gathered: dict[str, list[Row]]) -> Iterator[pa.RecordBatch]:
     """Rows by kind, in the columns of `RECORD_SCHEMA`; those that a kind does not have are null."""
     import pyarrow as pa
 
-    schema = _arrow_schema()
+    schema = arrow_schema()
     derived = tuple(DERIVED.names)
     for kind, rows in gathered.items():
         names = (*PROVENANCE_FIELDS, *STAMP_FIELDS, *(INNER_FIELDS.get(kind) or KIND_FIELDS[kind]), *derived)
         columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
         columns["kind"] = [kind] * len(rows)
         arrays = [
-            _array(columns[one.name], one.type) if one.name in columns else pa.nulls(len(rows), one.type)
+            value_array(columns[one.name], one.type) if one.name in columns else pa.nulls(len(rows), one.type)
             for one in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @cache
-def _arrow_schema() -> pa.Schema:
+def arrow_schema() -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(RECORD_SCHEMA)
 
 
-def _array(values: Sequence[Any], of: pa.DataType) -> pa.Array:
+def value_array(values: Sequence[Any], of: pa.DataType) -> pa.Array:
     import pyarrow as pa
 
     if pa.types.is_struct(of):

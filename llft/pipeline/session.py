@@ -36,10 +36,14 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+JAVA = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+}
 """Rows are worked on in Python: Java plans, and passes on sums or runs. Its second compiler and collector
 threads take more than they give, from the workers on the same cores: in an audit's seconds, and in the first
-half minute of a watch; later was not measured."""
+half minute of a watch; later was not measured. The first compiler alone would have room for a few thousand
+queries' code only: then it stops for good, and all that is new is interpreted. A metaspace that grows costs
+a full collection each time."""
 OF_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 

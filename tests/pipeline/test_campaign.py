@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from llft.cli import seed_work
 from llft.errors import MisuseError
-from llft.pipeline.campaign.encode import Gathered, gather, table_of
+from llft.journal.record import SCHEMA_VERSION, Gap, Record
+from llft.pipeline.campaign.encode import SOURCE, Gathered, gather, table_of
 from llft.pipeline.campaign.isolation import run_alone, run_guarded
 from llft.pipeline.campaign.job import run_campaign
 from llft.pipeline.campaign.outcome import Cell, RunSeed
 from llft.pipeline.campaign.page import write_page
 from llft.pipeline.campaign.plan import Campaign, Directory
 from llft.pipeline.campaign.summary import Summary, summarise, upper_bound
-from llft.pipeline.decode import ProcessState
+from llft.pipeline.decode import ProcessState, Row, flatten
+from llft.pipeline.ingest import arrow_batches
 from llft.pipeline.schema import RECORD_SCHEMA
 from llft.simulator.options import SimulationOptions
 from llft.simulator.plants import PLANTS
@@ -190,19 +194,45 @@ def test_nothing_tried_is_nothing_known() -> None:
 # -- rows -----------------------------------------------------------------------------------------
 
 
-def test_a_world_becomes_the_rows_that_its_journals_on_disk_become() -> None:
-    """Except for where they were read: the short cut derives what the decoder derives."""
+def test_the_last_seeds_are_given_out_in_small_parts() -> None:
+    sizes = [len(batch.seeds) for batch in Campaign((Cell("calm"),), 0, 50, 8).batches()]
+    assert sizes == [8, 8, 8, 8, 8, *[2] * 5]
+
+
+def taken_one_by_one(worlds: dict[int, list[Record]]) -> pa.Table:
+    """As journals on disk are decoded."""
+    rows: dict[str, list[Row]] = {}
+    for world, records in worlds.items():
+        states: dict[object, ProcessState] = {}
+        places: Counter[object] = Counter()
+        for record in records:
+            birth_id = record.stamp.birth_id
+            places[birth_id] += 1
+            state = states.setdefault(birth_id, ProcessState(world=world))
+            row = (world, SOURCE, places[birth_id], SCHEMA_VERSION, *flatten(record), *state.derive(record))
+            rows.setdefault(type(record).__name__, []).append(row)
+    return pa.Table.from_batches(arrow_batches(rows))
+
+
+def with_gaps(records: list[Record], chance: random.Random) -> list[Record]:
+    gone = set(chance.sample(range(len(records)), 20))
+    return [Gap(one.stamp, 1) if at in gone else one for at, one in enumerate(records)]
+
+
+def test_worlds_become_the_rows_that_their_journals_on_disk_become() -> None:
+    """All columns at once is as one record after the other; with gaps, and out of order, too."""
+    chance = random.Random(1)
     outcome = seed_work.run_seed(5, Cell("churn"))
-    gathered: Gathered = {}
-    gather(gathered, outcome.records, world=7)
-    states: dict[object, ProcessState] = {}
-    expected: Gathered = {}
-    for record in outcome.records:
-        state = states.setdefault(record.stamp.birth_id, ProcessState(world=7))
-        row = (*record.stamp, *record[1:], *state.derive(record))
-        expected.setdefault(type(record).__name__, []).append(row)
-    assert {kind: [row[4:] for row in rows] for kind, rows in gathered.items()} == expected
-    table = table_of(gathered)
-    assert table is not None
-    assert table.num_rows == len(outcome.records)
-    assert table.schema.names == RECORD_SCHEMA.names
+    other = list(seed_work.run_seed(6, Cell("crash")).records)
+    worlds = {7: list(outcome.records), 8: other, 9: with_gaps(other, chance), 10: list(outcome.calls)}
+    worlds[11] = chance.sample(worlds[7], len(worlds[7]) // 2)
+    gathered = Gathered()
+    for world, records in worlds.items():
+        gather(gathered, records, world=world)
+    made = table_of(gathered)
+    assert made is not None
+    in_order = [(name, "ascending") for name in ("kind", "process", "place")]
+    made, expected = made.sort_by(in_order), taken_one_by_one(worlds).sort_by(in_order)
+    assert made.schema == expected.schema
+    for name in RECORD_SCHEMA.names:
+        assert made[name].to_pylist() == expected[name].to_pylist(), name

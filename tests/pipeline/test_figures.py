@@ -33,7 +33,7 @@ def world() -> list[Record]:
 def records(
     spark: SparkSession, world: list[Record], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DataFrame]:
-    gathered: Gathered = {}
+    gathered = Gathered()
     gather(gathered, world, world=1)
     path = tmp_path_factory.mktemp("figures") / "records.parquet"
     parquet.write_table(table_of(gathered), path)

@@ -66,6 +66,6 @@ def with_order(call: Called, order: int) -> Called:
 
 
 def frame_of(spark: SparkSession, calls: list[Called]) -> DataFrame:
-    gathered: Gathered = {}
+    gathered = Gathered()
     gather(gathered, calls, world=3)
     return spark.createDataFrame(table_of(gathered))

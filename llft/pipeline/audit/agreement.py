@@ -2,7 +2,7 @@
 
 Fingerprint, then drill. Where the lives of a group agree in their fingerprints (`prints`) nothing more is
 looked at; where they do not (`suspects`), because one joined, ended or was pruned in between, or because
-they really differ, the rows themselves are compared, group by group.
+they really differ, the rows themselves are compared (`drill`), group by group.
 
 It finds Theorem 2 (operations), output digests (D-09) and clock readings (D-18), each by its first
 divergence.
@@ -10,8 +10,7 @@ divergence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +20,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from llft.identifiers import ConnectionId
+from llft.pipeline.audit.drill import Drill, differing_groups, suspected
 from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION, Finding
 from llft.pipeline.audit.lives import view_of
-from llft.pipeline.audit.prints import BUCKET_BITS, COMPARED, Numbers, codes, numbers, plain, run_starts
+from llft.pipeline.audit.prints import COMPARED, run_starts
 from llft.pipeline.audit.streams import begin_offsets, surviving_sent
 from llft.pipeline.scan import Pass
 from llft.pipeline.schema import FIELDS, RECORD_SCHEMA
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from llft.pipeline.audit.outline import Outline
-    from llft.pipeline.scan import Rows, Where
+    from llft.pipeline.scan import Rows
 
 CONDITIONS = dict(zip(COMPARED, ("theorem2", "digests", "clock"), strict=True))
 NOUNS = {
@@ -57,54 +57,16 @@ PLACED_SCHEMA = StructType(
 )
 """A finding, and of a message what tells where its bytes are."""
 
-Whose = Mapping[tuple[int, int], tuple[int, int, str]]
-"""Of each life of the suspected groups: its epoch, its limit, its name."""
-Places = Mapping[tuple[int, int, int, str], frozenset[int]]
-"""World, group, epoch and kind -> the buckets that are suspected."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drill:
-    """What is suspected, for those who read the rows."""
-
-    whose: Whose
-    places: Places
-
-    @classmethod
-    def of(cls, outline: Outline) -> Drill:
-        places: dict[tuple[int, int, int, str], set[int]] = {}
-        for one in outline.suspects.to_pylist():
-            key = (one["world"], one["group_id"], one["epoch"], one["kind"])
-            places.setdefault(key, set()).add(one["bucket"])
-        groups = {key[:2] for key in places}
-        whose = {
-            (one["process"], one["life"]): (one["epoch"], one["limit"], one["replica"])
-            for one in outline.lives.to_pylist()
-            if (one["world"], one["group_id"]) in groups
-        }
-        return cls(whose, {key: frozenset(buckets) for key, buckets in places.items()})
-
-    @property
-    def kinds(self) -> list[str]:
-        return sorted({key[3] for key in self.places})
-
-    @property
-    def groups(self) -> list[int]:
-        return sorted({key[1] for key in self.places})
-
-    @property
-    def numbers(self) -> range:
-        """From the first suspected order number to the last."""
-        every = [bucket for buckets in self.places.values() for bucket in buckets]
-        return range(min(every) << BUCKET_BITS, max(every) + 1 << BUCKET_BITS)
-
 
 def divergences(rows: Rows, outline: Outline, lives: DataFrame) -> DataFrame:
     """Findings: the first divergence of each history and kind, in the buckets that are suspected."""
     drill = Drill.of(outline)
-    where: Where = {"kind": drill.kinds, "group_id": drill.groups, "order_seq_num": drill.numbers}
-    near = Pass(partial(_suspected, drill), DRILL_SCHEMA.names, where)
-    if rows.files and outline.suspects.num_rows <= FEW_SUSPECTS:
+    if outline.suspects.num_rows > FEW_SUSPECTS:
+        drill = drill.narrowed(differing_groups(rows, drill))
+        if not drill.places:
+            return rows.frame.sparkSession.createDataFrame([], FINDING_SCHEMA)
+    near = Pass(partial(suspected, drill), DRILL_SCHEMA.names, drill.where)
+    if rows.files and sum(map(len, drill.places.values())) <= FEW_SUSPECTS:
         found = rows.frame.sparkSession.createDataFrame(_first_of_few(drill, rows.read(near)), PLACED_SCHEMA)
     else:
         found = _first_of_many(drill, rows.through(DRILL_SCHEMA, near))
@@ -133,34 +95,6 @@ def _first_of_few(drill: Drill, batches: Iterable[pa.RecordBatch]) -> pa.Table:
         whose = compute.and_(compute.equal(rows["world"], world), compute.equal(rows["group_id"], group_id))
         found.append(_first(drill, rows.filter(whose)))
     return pa.concat_tables(found)
-
-
-def _suspected(drill: Drill, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of suspected buckets that are of the surviving branch."""
-    import pyarrow as pa
-
-    for batch in batches:
-        if batch.num_rows:
-            chosen = batch.filter(pa.array(_is_suspected(drill, batch)))
-            yield pa.RecordBatch.from_arrays(
-                [plain(one) for one in chosen.columns], names=chosen.schema.names
-            )
-
-
-def _is_suspected(drill: Drill, batch: pa.RecordBatch) -> Numbers:
-    """Life by life: all rows of a run have one answer but for their numbers."""
-    number = numbers(batch.column("order_seq_num"))
-    owners = [numbers(batch.column(name)) for name in ("world", "group_id", "process", "life")]
-    kinds = batch.column("kind")
-    starts = run_starts(*owners, codes(kinds))
-    wanted = np.zeros(len(number), dtype=bool)
-    for begin, end in zip(starts, [*starts[1:], len(number)], strict=True):
-        world, group_id, process, life = (int(owner[begin]) for owner in owners)
-        epoch, limit, _ = drill.whose.get((process, life), (0, 0, ""))
-        buckets = drill.places.get((world, group_id, epoch, kinds[begin].as_py()), frozenset())
-        run = number[begin:end]
-        wanted[begin:end] = np.isin(run >> BUCKET_BITS, list(buckets)) & (run < limit)
-    return wanted
 
 
 def _first(drill: Drill, rows: pa.Table) -> pa.Table:

@@ -1,79 +1,143 @@
-"""The records of a simulated world as the rows that journals on disk become: the same columns, the same
+"""The records of simulated worlds as the rows that journals on disk become: the same columns, the same
 audit.
 
-Seven thousand records a seed go this way, in the processor time of the simulation. Hence the short cut for
-operations, which are most of them; a test holds it against `ProcessState.derive`.
+A batch of rows for each kind, which fills few of the columns; in it process by process, as sealed records
+lie: whoever reads them meets long runs of one owner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId
-from llft.journal.record import SCHEMA_VERSION, Operated, Record, Stamp
-from llft.pipeline.decode import ProcessState, Row, content_of
-from llft.pipeline.ingest import arrow_batches
+import numpy as np
+
+from llft.journal.record import SCHEMA_VERSION, ClockRead, Delivered, Operated, Sent
+from llft.pipeline.audit.prints import Numbers
+from llft.pipeline.campaign.derive import Derived, derive, previous
+from llft.pipeline.campaign.gathered import KIND_CODES, Gathered, gather
+from llft.pipeline.decode import content_of_clock, content_of_entry, content_of_sent
+from llft.pipeline.ingest import arrow_schema, value_array
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import pyarrow as pa
 
-Gathered = dict[str, list[Row]]
-"""Rows by kind."""
+__all__ = ["SOURCE", "Gathered", "gather", "table_of"]
+
 SOURCE = "simulated"
-
-
-class _Lane:
-    """One process: what is known of it, and how many records it has."""
-
-    __slots__ = ("place", "state")
-
-    def __init__(self, world: int) -> None:
-        self.state = ProcessState(world=world)
-        self.place = 0
-
-
-def gather(into: Gathered, records: Iterable[Record], *, world: int) -> None:
-    """Each process's records in their order, which is that of its journal."""
-    lanes: dict[BirthId, _Lane] = {}
-    operated = into.setdefault(Operated.__name__, [])
-    for record in records:
-        stamp = record[0]
-        lane = lanes.get(stamp[2])
-        if lane is None:
-            lane = lanes[stamp[2]] = _Lane(world)
-        lane.place += 1
-        state = lane.state
-        if type(record) is Operated and state.group_id is not None:
-            number, entry = record[1], record[2]
-            before = state.performed
-            state.performed = number
-            state.milestones += 1
-            rare = before is None or number != before + 1
-            operated.append(
-                (world, SOURCE, lane.place, SCHEMA_VERSION, *stamp, number, entry, state.process, state.life,
-                 stamp[0] + state.wall_offset_ns, before, None, _content_of(entry), rare)
-            )  # fmt: skip
-        else:
-            row = (world, SOURCE, lane.place, SCHEMA_VERSION, *stamp, *record[1:], *state.derive(record))
-            into.setdefault(type(record).__name__, []).append(row)
-    if not operated:
-        del into[Operated.__name__]
-
-
-@lru_cache(maxsize=1 << 13)
-def _content_of(entry: str) -> int | None:
-    """Remembered: the replicas of a group have the same entries."""
-    return content_of(Operated(_ANY_STAMP, 0, entry))
-
-
-_ANY_STAMP = Stamp(0, 0, NO_BIRTH, NO_VIEW)
+PREDECESSORS = {
+    ClockRead: ("clock_id", "value_ns"),
+    Delivered: ("connection", "stream_offset"),
+    Sent: ("connection", "position"),
+}
+"""Of a kind what its rows are told apart by, and what is wanted of the one before."""
 
 
 def table_of(gathered: Gathered) -> pa.Table | None:
-    """None if there is nothing: no file is better than an empty one."""
+    """None if there is nothing: no file is better than an empty one. A chunk for each kind."""
     import pyarrow as pa
 
-    batches = list(arrow_batches(gathered))
-    return pa.Table.from_batches(batches) if batches else None
+    if not gathered.lanes:
+        return None
+    stamps = gathered.stamps.joined()
+    fields = {kind: columns.joined() for kind, columns in gathered.fields.items()}
+    writer = _Writer(gathered, stamps, derive(gathered, stamps, fields))
+    return pa.Table.from_batches([writer.batch(kind, columns) for kind, columns in fields.items()])
+
+
+class _Writer:
+    def __init__(self, gathered: Gathered, stamps: dict[str, Numbers], derived: Derived) -> None:
+        self._gathered = gathered
+        self._stamps = stamps
+        self._derived = derived
+        worlds, births, processes, offsets = zip(*gathered.lanes, strict=True)
+        self._world, self._process = np.array(worlds, np.int64), np.array(processes, np.int64)
+        self._offset_ns = np.array(offsets, np.int64)
+        self._births = value_array(births, arrow_schema().field("birth_id").type)
+        self._values = {
+            name: value_array(list(codes), arrow_schema().field(name).type)
+            for name, codes in gathered.codes.items()
+        }
+
+    def batch(self, kind: type, fields: dict[str, Numbers]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        rows = np.flatnonzero(self._derived.kind == KIND_CODES[kind])
+        records = self._derived.order[rows]
+        # Fields are in the order of the kind's records, rows in that of processes.
+        at = np.searchsorted(np.sort(records), records)
+        own = {name: values[at] for name, values in fields.items()}
+        columns = dict(self._common(kind, rows, records))
+        columns |= {name: self._array(name, values) for name, values in own.items()}
+        columns |= self._compared(kind, own)
+        if kind in PREDECESSORS:
+            key, value = PREDECESSORS[kind]
+            columns["previous"] = _nullable(*previous(self._derived, rows, own[key], own[value]))
+        arrays = [
+            columns[one.name] if one.name in columns else pa.nulls(len(rows), one.type)
+            for one in arrow_schema()
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema())
+
+    def _common(self, kind: type, rows: Numbers, records: Numbers) -> Iterator[tuple[str, pa.Array]]:
+        import pyarrow as pa
+
+        derived, count, lane = self._derived, len(rows), self._derived.lane[rows]
+        time_ns = self._stamps["time_ns"][records]
+        yield "world", pa.array(self._world[lane])
+        yield "source", pa.repeat(pa.scalar(SOURCE), count)
+        yield "place", pa.array(derived.place[rows])
+        yield "version", pa.repeat(pa.scalar(SCHEMA_VERSION, pa.int32()), count)
+        yield "kind", pa.repeat(pa.scalar(kind.__name__), count)
+        yield "time_ns", pa.array(time_ns)
+        yield "group_id", pa.array(self._stamps["group_id"][records])
+        yield "birth_id", self._births.take(pa.array(lane))
+        yield "view", self._array("view", self._stamps["view"][records])
+        yield "process", pa.array(self._process[lane])
+        yield "life", pa.array(derived.life[rows].astype(np.int32))
+        yield "wall_ns", pa.array(time_ns + self._offset_ns[lane])
+        yield "performed", _nullable(derived.performed[rows], derived.performed_unknown[rows])
+        yield "rare", pa.array(derived.rare[rows])
+
+    def _array(self, name: str, values: Numbers) -> pa.Array:
+        import pyarrow as pa
+
+        return self._values[name].take(pa.array(values)) if name in self._values else pa.array(values)
+
+    def _compared(self, kind: type, own: dict[str, Numbers]) -> dict[str, pa.Array]:
+        """What replicas must have in common, by `decode`. Whatever it is, replicas have the same: it is made
+        once."""
+        import pyarrow as pa
+
+        if kind is Operated:
+            entries = list(self._gathered.codes["entry"])
+            contents = [content_of_entry(entry.encode("utf-8", "surrogatepass")) for entry in entries]
+            return {"content": pa.array(np.array(contents, np.int64)[own["entry"]])}
+        if kind is Sent:
+            connections = list(self._gathered.codes["connection"])
+            names = ("connection", "position", "timestamp", "size", "digest", "order_seq_num")
+            return {
+                "content": _each(lambda one, *rest: content_of_sent(connections[one], *rest), own, *names)
+            }
+        if kind is ClockRead:
+            return {"content": _each(content_of_clock, own, "clock_id", "value_ns")}
+        return {}
+
+
+def _each(content: Callable[..., int], own: dict[str, Numbers], *names: str) -> pa.Array:
+    import pyarrow as pa
+
+    known: dict[Any, int] = {}
+    contents = []
+    for one in zip(*(own[name].tolist() for name in names), strict=True):
+        if one not in known:
+            known[one] = content(*one)
+        contents.append(known[one])
+    return pa.array(contents, pa.int64())
+
+
+def _nullable(values: Numbers, unknown: Numbers) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(values, mask=unknown if unknown.any() else None)

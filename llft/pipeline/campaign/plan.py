@@ -21,6 +21,11 @@ from llft.errors import MisuseError
 from llft.pipeline.campaign.outcome import Cell
 
 SLICE_BATCHES = 64
+LAST_PARTS = 4
+"""The last two batches of a campaign are given out in so many parts each: else all wait for the one who was
+given a whole one last."""
+VERSION = 2
+"""Of how seeds are batched and journals lie: files of another one are not gone on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,17 @@ class Campaign:
     def batches(self) -> Iterator[Batch]:
         number = 0
         for cell in range(len(self.cells)):
-            for first in range(self.first, self.end, self.batch_size):
-                yield Batch(number, cell, first, min(self.end, first + self.batch_size))
+            for first, end in self._cuts(is_last=cell == len(self.cells) - 1):
+                yield Batch(number, cell, first, end)
                 number += 1
+
+    def _cuts(self, *, is_last: bool) -> Iterator[tuple[int, int]]:
+        first = self.first
+        while first < self.end:
+            ending = is_last and self.end - first <= 2 * self.batch_size
+            size = (ending and self.batch_size // LAST_PARTS) or self.batch_size
+            yield first, min(self.end, first + size)
+            first += size
 
     def slices(self) -> list[list[Batch]]:
         every = list(self.batches())
@@ -62,6 +75,7 @@ class Campaign:
     def to_json(self) -> str:
         return json.dumps(
             {
+                "version": VERSION,
                 "cells": [cell._asdict() for cell in self.cells],
                 "seeds": f"{self.first}:{self.end}",
                 "batch_size": self.batch_size,

@@ -6,9 +6,11 @@ which seed was to blame, or whether any was, so it runs each in a process of its
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +41,8 @@ def worker(run_seed: RunSeed, cells: Sequence[Cell], todo: Sequence[Batch], dire
         for incoming in batches:
             for index in incoming.column(0).to_pylist():
                 batch = todo[index]
-                run_batch(run_seed, cells[batch.cell], batch, directory, alone=attempt > 0)
+                with _collector_off():
+                    run_batch(run_seed, cells[batch.cell], batch, directory, alone=attempt > 0)
                 done = {"batch": batch.number, "seeds": len(batch.seeds), "attempt": attempt}
                 yield from pa.Table.from_pylist([done], schema=schema).to_batches()
 
@@ -51,7 +54,7 @@ def run_batch(run_seed: RunSeed, cell: Cell, batch: Batch, directory: Directory,
 
     run = run_alone if alone else run_guarded
     rows: list[dict[str, Any]] = []
-    gathered: Gathered = {}
+    gathered = Gathered()
     for seed in batch.seeds:
         begun_s = time.process_time()
         outcome = run(run_seed, seed, cell)
@@ -67,11 +70,29 @@ def run_batch(run_seed: RunSeed, cell: Cell, batch: Batch, directory: Directory,
     write_whole(pa.Table.from_pylist(rows, schema=schema), directory.outcome_file(batch.number))
 
 
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """The collector of cycles: records and columns have none, and there are many of them; what a seed itself
+    makes is for whoever runs it to collect. Spark collects behind each task: then there is nothing to look
+    at."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def write_whole(table: pa.Table, path: Path) -> None:
-    """By a rename: nobody sees half a file. Two that write the same at once do not meet."""
+    """By a rename: nobody sees half a file. Two that write the same at once do not meet. Each chunk is a row
+    group, which whoever wants other kinds passes over; of other columns statistics would cost more than they
+    help, as dictionaries would."""
     from pyarrow import parquet
 
     draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
-    # Read once, all of it: dictionaries and statistics would cost as much as all else here, and help nobody.
-    parquet.write_table(table, draft, compression="lz4", use_dictionary=False, write_statistics=False)
+    with parquet.ParquetWriter(
+        draft, table.schema, compression="lz4", use_dictionary=False, write_statistics=["kind"]
+    ) as writer:
+        for batch in table.to_batches():
+            writer.write_batch(batch)
     os.replace(draft, path)
