@@ -60,7 +60,6 @@ class ViewChange:
         self.recovery.bound_ns = replica.now_ns + replica.config.timeouts.recovery_bound_ns
         if replica.config.replication is Replication.SEMI_PASSIVE:
             replica.semi_passive.execute_log()
-        replica.intra.send_heartbeat()
         questions.ask_newly_known(replica, self.recovery)
         questions.ask_members(replica, self.recovery)
 

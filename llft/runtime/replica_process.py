@@ -151,8 +151,10 @@ class ReplicaProcess(OutsidePort):
 
     def say(self, text: str) -> None:
         """A line for a person, in the replica's log."""
-        seconds = originals.time_ns() / 1e9
-        own_log.write(f"llft {seconds:.3f} replica {self.specification['replica']}: {text}\n")
+        own_log.write(self._line(text))
+
+    def _line(self, text: str) -> str:
+        return f"llft {originals.time_ns() / 1e9:.3f} replica {self.specification['replica']}: {text}\n"
 
     # -- Network -----------------------------------------------------------------------------------
 
@@ -184,7 +186,8 @@ class ReplicaProcess(OutsidePort):
         self._watch_descriptors()
 
     def _watch_descriptors(self) -> None:
-        self.poller.watch(self.transport.filenos(), (*self.liveness.filenos(), *self.control.filenos()))
+        others = (*self.liveness.filenos(), *self.control.filenos())
+        self.poller.watch(self.transport.filenos(), (*self.transport.urgent_filenos(), *others))
 
     def _provide(self, start: int, end: int) -> bytes | None:
         """A piece of the birth log, for a joiner."""
@@ -201,7 +204,7 @@ class ReplicaProcess(OutsidePort):
             self.pulse.record(record)
             self.priority.take(record)
             if text := self.timeline.take(record):
-                self.say(text)
+                own_log.keep_back(self._line(text))
         self.journal.write(record)
 
     def write_batch(self, batch: Batch) -> None:
@@ -209,6 +212,7 @@ class ReplicaProcess(OutsidePort):
 
     def flush(self) -> None:
         self.journal.flush()
+        own_log.write_kept()
 
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
         self.storing.restore(checkpoint, done)
