@@ -140,7 +140,7 @@ class IntraGroup:
         if to is None:
             self.outbox.multicast(self.standing.group_id, encode(message))
         else:
-            self.outbox.transmit(to, encode(message))
+            self.outbox.transmit_first(to, encode(message))
 
     # -- heartbeats (lines 56-59) ------------------------------------------------------------
 

@@ -181,6 +181,25 @@ def test_nobody_waits_for_the_dead() -> None:
         assert committed(play)
 
 
+def test_what_the_old_primary_could_not_commit_waits_for_no_timer_of_the_new_one() -> None:
+    """The reply is with the gateway, which could not let it out, and has forgotten it (line 38)."""
+    with calm() as play:
+        dead = play["s1"].standing.birth_id
+        with play.dropping(Rule((HEARTBEAT,), by="s1")):
+            request(play)
+            play.act("c", Receive(1, 9))
+            play.run(0.5)
+        assert play.sent(MessageType.REPLY, "s1")
+        assert play.results("c1")[-1] != b"reply"
+        play.crash("s1")
+        play.certify(dead, "s2")
+        play.certify(dead, "s3")
+        play.run(0.5)
+        assert play["s2"].role == "primary"
+        assert play.results("c1")[-1] == b"reply", "no timer was waited for"
+        assert play.recorded(Suspected, "s2")
+
+
 def test_without_an_output_commit_a_connections_birth_is_asked_for_again() -> None:
     """D-24: its first message waits until a backup knows of it. What is sent again meanwhile (the first
     request, which was lost) is committed as it leaves, and tells nothing about backups."""
