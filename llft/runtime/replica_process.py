@@ -149,12 +149,10 @@ class ReplicaProcess(OutsidePort):
         self.driver.happen(started)
         self.pacemaker.start()
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, at_once: bool = True) -> None:
         """A line for a person, in the replica's log."""
-        own_log.write(self._line(text))
-
-    def _line(self, text: str) -> str:
-        return f"llft {originals.time_ns() / 1e9:.3f} replica {self.specification['replica']}: {text}\n"
+        line = f"llft {originals.time_ns() / 1e9:.3f} replica {self.specification['replica']}: {text}\n"
+        (own_log.write if at_once else own_log.keep_back)(line)
 
     # -- Network -----------------------------------------------------------------------------------
 
@@ -204,7 +202,7 @@ class ReplicaProcess(OutsidePort):
             self.pulse.record(record)
             self.priority.take(record)
             if text := self.timeline.take(record):
-                own_log.keep_back(self._line(text))
+                self.say(text, at_once=False)
         self.journal.write(record)
 
     def write_batch(self, batch: Batch) -> None:
