@@ -1,9 +1,11 @@
 """Which backups a primary asks how far they have the order log, and when (D-10, D-48).
 
 What waits for the output commit waits for answers, and every answer costs a datagram at both ends. So one
-question is under way at a time: what is recorded meanwhile is asked for when the answer is there. And if one
-backup is enough to commit, one is asked, the next primary: the others tell with their own heartbeats. Where
-messages cannot carry all the order information that somebody may miss, all are asked, however often.
+question is under way at a time: what is recorded meanwhile is asked for as soon as the answer is there. And
+if one backup is enough to commit, one is asked, the next primary. The question goes to that process alone,
+by which a backup that rests is woken; the others are told the order information now and then, and tell with
+their own heartbeats. Where messages cannot carry all the order information that somebody may miss, all are
+asked, however often.
 
     idle       nothing is asked for
     asked      up to `end`, since `asked_ns`; over when so much is committed
@@ -21,6 +23,7 @@ from llft.core.durability import Durability
 from llft.core.standing import BACKUP
 from llft.identifiers import NO_BIRTH, BirthId
 from llft.instant import NEVER
+from llft.wire.messages import MessageFlag
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -37,6 +40,10 @@ class Asking:
         interval_ns = replica.config.timeouts.heartbeat_interval_ns
         self.spacing_ns = interval_ns // 10
         self.patience_ns = interval_ns // 2
+        self._telling_ns = interval_ns // 4 if replica.config.output_commit_level else 0
+        self._told_ns = self._told_end = 0
+        """When those who were not asked were told the order information last, and how far. Without an output
+        commit only births of connections are asked for, which everybody had better know."""
         self.end = 0
         self.asked_ns = 0
         self.alone: BirthId = NO_BIRTH
@@ -57,13 +64,16 @@ class Asking:
     def next_deadline(self) -> int:
         if self.under_way and not self.messaging.waiting_for_all:
             return self.asked_ns + self.patience_ns
-        return self.asked_ns + self.spacing_ns if self.messaging.waiting_for_backups else NEVER
+        if not self.messaging.waiting_for_backups:
+            return NEVER
+        pressing = not self.messaging.waiting_for_all and self._who_is_enough() != NO_BIRTH
+        return self.asked_ns + (0 if pressing else self.spacing_ns)
 
     def on_deadline(self) -> None:
         """An answer is overdue, or what waited may be asked for now."""
         now_ns = self.replica.now_ns
         if self.under_way and now_ns >= self.asked_ns + self.patience_ns:
-            self.messaging.waiting_for_backups = True
+            self.messaging.waiting_for_backups = self.messaging.waiting_for_all = True
             self.durability.leave_out_laggards()
             if self.alone != NO_BIRTH:
                 self._doubted, self._doubted_end = self.alone, self.end
@@ -82,13 +92,25 @@ class Asking:
             return  # and the wish is kept until then
         self.durability.mark()
         orders, known = self.messaging.lane.orders, self.messaging.watermarks.of_member
-        self.alone = NO_BIRTH if self.messaging.waiting_for_all else self._who_is_enough()
+        one = NO_BIRTH if self.messaging.waiting_for_all else self._who_is_enough()
+        self.alone = one if len(known) > 1 else NO_BIRTH
         self.messaging.waiting_for_backups = self.messaging.waiting_for_all = False
-        from_offset = known[self.alone] if self.alone != NO_BIRTH else min(known.values(), default=orders.end)
+        from_offset = known[one] if one != NO_BIRTH else min(known.values(), default=orders.end)
         unperformed = self.durability.wanted and self.messaging.lane.order_committed < orders.end
         if from_offset < orders.end or unperformed:
             self.asked_ns, self.end = self.replica.now_ns, orders.end
-            self.replica.intra.send_order(from_offset, orders.end, ask=True, one=self.alone != NO_BIRTH)
+            self.replica.intra.ask(from_offset, orders.end, one)
+        if self.alone != NO_BIRTH and self.replica.now_ns >= self._told_ns + self._telling_ns:
+            self._tell_others()
+
+    def _tell_others(self) -> None:
+        """All that was recorded since they were told last; what is lost of it they ask for (Nack)."""
+        end, known = self.messaging.lane.orders.end, self.messaging.watermarks.of_member
+        behind = min(offset for backup, offset in known.items() if backup != self.alone)
+        start = max(behind, self._told_end)
+        self._told_ns, self._told_end = self.replica.now_ns, end
+        if start < end:
+            self.replica.intra.send_order(start, end, MessageFlag.ONE_ANSWERS)
 
     def note_commit(self) -> None:
         """Backups have come further, or others are the backups."""
@@ -114,7 +136,8 @@ class Asking:
     def _who_is_enough(self) -> BirthId:
         """The backup of rank 2, if its answer commits (D-70, D-71), and if it is known to answer."""
         watermarks = self.messaging.watermarks
-        if self.replica.config.output_commit_level > 1 or len(watermarks.of_member) < 2:
+        several = len(watermarks.of_member) > 1
+        if not watermarks.of_member or (several and self.replica.config.output_commit_level > 1):
             return NO_BIRTH
         first = self.standing.backups[0]
         enough = watermarks.counts(first) and self.durability.counts(first)

@@ -157,6 +157,7 @@ class Inbox:
             if not self.standing.has_state:
                 self.standing.view_start = header.view_start
                 self.replica.view_change.settled_view = header.source_view
+                self.replica.view_change.settled_start = header.view_start
             self.replica.on_state(body)
 
     # -- inter-group connections ---------------------------------------------------------------

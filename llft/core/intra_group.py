@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from llft.config import BACKUP_INTERVALS
 from llft.core.standing import BACKUP, PRIMARY, RECOVERING
-from llft.identifiers import BirthId, ConnectionId
+from llft.identifiers import NO_BIRTH, BirthId, ConnectionId
 from llft.instant import NEVER
 from llft.journal.record import HeartbeatArrived
 from llft.wire.codec import encode, encode_body
@@ -100,37 +100,47 @@ class IntraGroup:
             else:
                 self.outbox.transmit(to, data)
 
-    def send_order(self, start: int, end: int, *, ask: bool = False, one: bool = False) -> None:
-        """KeepAlives on the intra-group connection that carry a piece of our order information. With `ask`
-        the last of it goes with a Heartbeat that all backups answer at once, or the next primary (`one`)."""
+    def send_order(self, start: int, end: int, flags: MessageFlag = MessageFlag.NONE) -> None:
+        """KeepAlives on the intra-group connection that carry a piece of our order information."""
+        for offset, chunk in self._pieces(start, end):
+            self._send_piece(offset, chunk, None, flags)
+
+    def ask(self, start: int, end: int, one: BirthId) -> None:
+        """The same, but the last of it goes with a Heartbeat that is answered at once: by all backups, or by
+        `one` of them, to whom alone all this is sent then."""
+        to = None if one == NO_BIRTH else one
+        *before, (offset, chunk) = self._pieces(start, end)
+        for each, piece in before:
+            self._send_piece(each, piece, to, MessageFlag.NONE)
+        self.beat += 1
+        header = self.header(MessageType.HEARTBEAT, _ASKING | self.replica.reticence.heartbeat_flags())
+        body = encode_body(self._heartbeat_body(self.messaging.lane.group_watermark))
+        self._send(Message(header, payload=body, order_start=offset, order_bytes=chunk), to)
+        now_ns, interval_ns = self.outbox.now_ns, self.timeouts.heartbeat_interval_ns
+        # To all, that was a beat: the next one of its own can wait, but not for ever (D-48). One that is due
+        # may be a new primary's first.
+        if to is None and now_ns < self.heartbeat_ns != NEVER:
+            self.heartbeat_ns = min(now_ns + interval_ns, self.beaten_ns + _SPARED * interval_ns)
+
+    def _pieces(self, start: int, end: int) -> list[tuple[int, bytes]]:
+        """Of our order information, for one datagram each; one of them at least, be it empty."""
         self.messaging.lane.flush()
         room = self.messaging.fragment_room
         orders = self.messaging.lane.orders
         start = max(start, orders.start)
         end = min(end, orders.end, start + _CHUNKS_AT_ONCE * room)
-        while True:
-            chunk = orders.slice(start, min(start + room, end))
-            last = start + len(chunk) >= end
-            if ask and last:
-                self._ask(start, chunk, _ASKING | _ONE if one else _ASKING)
-            else:
-                header = self.header(MessageType.KEEP_ALIVE, MessageFlag.NONE)
-                message = Message(header, order_start=start, order_bytes=chunk)
-                self.outbox.multicast(self.standing.group_id, encode(message))
-            start += len(chunk)
-            if last or not chunk:
-                return
+        offsets = range(start, end, room) or (start,)
+        return [(offset, orders.slice(offset, min(offset + room, end))) for offset in offsets]
 
-    def _ask(self, order_start: int, order_bytes: bytes, flags: MessageFlag) -> None:
-        """That was a beat: the next one of its own can wait, but not for ever (D-48)."""
-        self.beat += 1
-        header = self.header(MessageType.HEARTBEAT, flags | self.replica.reticence.heartbeat_flags())
-        body = encode_body(self._heartbeat_body(self.messaging.lane.group_watermark))
-        message = Message(header, payload=body, order_start=order_start, order_bytes=order_bytes)
-        self.outbox.multicast(self.standing.group_id, encode(message))
-        now_ns, interval_ns = self.outbox.now_ns, self.timeouts.heartbeat_interval_ns
-        if now_ns < self.heartbeat_ns != NEVER:  # one that is due may be a new primary's first
-            self.heartbeat_ns = min(now_ns + interval_ns, self.beaten_ns + _SPARED * interval_ns)
+    def _send_piece(self, start: int, chunk: bytes, to: BirthId | None, flags: MessageFlag) -> None:
+        header = self.header(MessageType.KEEP_ALIVE, flags)
+        self._send(Message(header, order_start=start, order_bytes=chunk), to)
+
+    def _send(self, message: Message, to: BirthId | None) -> None:
+        if to is None:
+            self.outbox.multicast(self.standing.group_id, encode(message))
+        else:
+            self.outbox.transmit_first(to, encode(message))
 
     # -- heartbeats (lines 56-59) ------------------------------------------------------------
 

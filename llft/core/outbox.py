@@ -51,6 +51,11 @@ class Outbox:
     def transmit(self, birth_id: BirthId, data: bytes) -> None:
         self.effects.append(Transmit(birth_id, data))
 
+    def transmit_first(self, birth_id: BirthId, data: bytes) -> None:
+        """Ahead of a message that this step has just multicast: an answer is waited for."""
+        multicast = bool(self.effects) and type(self.effects[-1]) is Multicast
+        self.effects.insert(len(self.effects) - multicast, Transmit(birth_id, data))
+
     def record(self, kind: Callable[..., Record], *fields: Any) -> None:
         """Journal a record of this kind: the stamp is added here."""
         if self.journalling:

@@ -43,7 +43,8 @@ class ViewChange:
         self.messaging.on_lost_messages = self.give_up_connection
         self.journalled_view: ViewId = NO_VIEW
         self.settled_view: ViewId = NO_VIEW
-        """The newest view of which this replica knows where it began."""
+        self.settled_start = UNSETTLED
+        """The newest view of which this replica knows where it began, and where."""
         self.unsettled_ns = NEVER
         """When to ask again the groups whose connections are not settled in this view."""
 
@@ -60,7 +61,6 @@ class ViewChange:
         self.recovery.bound_ns = replica.now_ns + replica.config.timeouts.recovery_bound_ns
         if replica.config.replication is Replication.SEMI_PASSIVE:
             replica.semi_passive.execute_log()
-        replica.intra.send_heartbeat()
         questions.ask_newly_known(replica, self.recovery)
         questions.ask_members(replica, self.recovery)
 
@@ -169,7 +169,7 @@ class ViewChange:
             return False
         recovery.cut_at = starts
         orders = self.messaging.lane.orders
-        for start, data in recovery.usable_pieces(lineage):
+        for start, data in recovery.usable_pieces(lineage, self.settled_view, self.settled_start):
             orders.insert(start, data)
         orders.forget_early()
         recovery.untaken = False
@@ -202,7 +202,7 @@ class ViewChange:
         check_transition(standing.role, PRIMARY)
         standing.role = PRIMARY
         standing.view_start = offset
-        self.settled_view = standing.view
+        self.settled_view, self.settled_start = standing.view, offset
         self.recovery = None
         self.messaging.recoverable_view = NO_VIEW
         lane.orders.reset_reflected(min(recovery.order_ends.values(), default=offset))
@@ -317,7 +317,7 @@ class ViewChange:
         if view_start == UNSETTLED or standing.view_start != UNSETTLED:
             return
         standing.view_start = view_start
-        self.settled_view = standing.view
+        self.settled_view, self.settled_start = standing.view, view_start
         self.messaging.lane.orders.forget_early()
         self._cut_at(view_start)
 

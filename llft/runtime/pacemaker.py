@@ -11,7 +11,8 @@ pulse, this process is silent, and the group replaces it (it finds itself supers
 A backup that is busy is *lazy*: once something has arrived it lets more arrive for LAZY_NS before it looks,
 so that a stream of datagrams wakes it two thousand times a second at most. One that nobody asks for its
 watermark (`core.asking`: it is not the next primary) rests for LAZIER_NS. One that had nothing to do for
-BUSY_NS answers at once, and so do all for ALERT_NS after a change of the primary. A death wakes who rests.
+BUSY_NS answers at once, and so do all for ALERT_NS after a change of the primary. Who rests is woken by a
+death, and by what is sent to it alone: the question that outputs wait for.
 """
 
 from __future__ import annotations

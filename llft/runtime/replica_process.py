@@ -149,10 +149,10 @@ class ReplicaProcess(OutsidePort):
         self.driver.happen(started)
         self.pacemaker.start()
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, at_once: bool = True) -> None:
         """A line for a person, in the replica's log."""
-        seconds = originals.time_ns() / 1e9
-        own_log.write(f"llft {seconds:.3f} replica {self.specification['replica']}: {text}\n")
+        line = f"llft {originals.time_ns() / 1e9:.3f} replica {self.specification['replica']}: {text}\n"
+        (own_log.write if at_once else own_log.keep_back)(line)
 
     # -- Network -----------------------------------------------------------------------------------
 
@@ -184,7 +184,8 @@ class ReplicaProcess(OutsidePort):
         self._watch_descriptors()
 
     def _watch_descriptors(self) -> None:
-        self.poller.watch(self.transport.filenos(), (*self.liveness.filenos(), *self.control.filenos()))
+        others = (*self.liveness.filenos(), *self.control.filenos())
+        self.poller.watch(self.transport.filenos(), (*self.transport.urgent_filenos(), *others))
 
     def _provide(self, start: int, end: int) -> bytes | None:
         """A piece of the birth log, for a joiner."""
@@ -202,7 +203,7 @@ class ReplicaProcess(OutsidePort):
             self.priority.take(record)
             self.checkpoints.take(record)
             if text := self.timeline.take(record):
-                self.say(text)
+                self.say(text, at_once=False)
         self.journal.write(record)
 
     def write_batch(self, batch: Batch) -> None:
@@ -210,6 +211,7 @@ class ReplicaProcess(OutsidePort):
 
     def flush(self) -> None:
         self.journal.flush()
+        own_log.write_kept()
 
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
         self.storing.restore(checkpoint, done)

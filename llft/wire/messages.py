@@ -63,7 +63,7 @@ class MessageFlag(IntFlag):
     PASSED_ON = 64
     """A Request or Reply that a primary repeats to its own backups, under a base of its choice."""
     ONE_ANSWERS = 128
-    """With ANSWER_AT_ONCE, on a primary's Heartbeat: only the backup of rank 2 is asked."""
+    """On an intra-group KeepAlive: the backup of rank 2 was asked for its watermark, alone."""
     WITHOUT_PAST = 256
     """On a backup's Heartbeat: its program's past is elsewhere yet, it could not take over (D-70)."""
     ON_DISK = 512

@@ -233,6 +233,25 @@ def test_a_recorded_datagram_is_not_taken_twice(opened: Opened) -> None:
     assert ann.statistics()["dropped_replayed"] == 2
 
 
+def test_what_is_sent_to_one_process_comes_in_by_an_urgent_descriptor(opened: Opened) -> None:
+    """What is sent to the group does not: it wakes nobody who rests."""
+    port = free_port()
+    ann, bob = (opened(n, MulticastAddressing(GROUP, HERE, port)) for n in (1, 2))
+    bob.multicast(GROUP, b"to all")
+    assert select.select(ann.filenos(), [], [], 2)[0]
+    assert not select.select(ann.urgent_filenos(), [], [], 0.05)[0]
+    assert ann.receive() == [b"to all"]
+    ann.multicast(GROUP, b"to all")
+    assert received(bob, 1) == [b"to all"]
+    bob.transmit(birth(1), b"to one")
+    assert select.select(ann.urgent_filenos(), [], [], 2)[0]
+    assert ann.receive() == [b"to one"]
+
+
+def test_where_all_comes_in_by_one_descriptor_none_is_urgent(opened: Opened) -> None:
+    assert opened(1, UnicastAddressing({})).urgent_filenos() == ()
+
+
 def test_descriptors_are_high_and_closed_on_exec(opened: Opened) -> None:
     ann = opened(1, MulticastAddressing(GROUP, HERE, free_port()))
     assert len(ann.filenos()) == 2

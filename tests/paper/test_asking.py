@@ -35,15 +35,13 @@ def request(play: Playbook) -> None:
 
 def questions(play: Playbook) -> list[Datagram]:
     return [
-        beat
-        for beat in play.sent(HEARTBEAT, "s1", "s")
-        if beat.message.header.flags & MessageFlag.ANSWER_AT_ONCE
+        beat for beat in play.sent(HEARTBEAT, "s1") if beat.message.header.flags & MessageFlag.ANSWER_AT_ONCE
     ]
 
 
 def for_one(play: Playbook) -> list[bool]:
-    """Of each question, whether it was for one backup alone."""
-    return [bool(each.message.header.flags & MessageFlag.ONE_ANSWERS) for each in questions(play)]
+    """Of each question, whether it was sent to one backup alone."""
+    return [each.to != "s" for each in questions(play)]
 
 
 def committed(play: Playbook) -> bool:
@@ -76,12 +74,48 @@ def test_for_who_does_not_wait_nobody_is_asked_and_nothing_is_told() -> None:
         assert committed(play), "with the backups' own heartbeats"
 
 
-@pytest.mark.parametrize(("servers", "level"), [(2, 1), (3, 2)])
-def test_where_every_answer_counts_all_are_asked(servers: int, level: int) -> None:
+@pytest.mark.parametrize(("servers", "level", "alone"), [(2, 1, True), (2, 2, True), (3, 2, False)])
+def test_where_every_answer_counts_all_are_asked(servers: int, level: int, alone: bool) -> None:
     with calm(servers, level) as play:
         request(play)
         play.run(2)
-        assert for_one(play) == [False]
+        assert for_one(play) == [alone], "the only one is asked by a datagram of its own, which wakes it"
+        assert committed(play)
+
+
+def test_the_next_question_leaves_as_soon_as_the_last_is_answered() -> None:
+    """What waits for the commit waits for no timer; and under load one answer commits several replies."""
+    with calm() as play:
+        request(play)
+        play.run(0.2)
+        assert committed(play)
+        for _ in range(5):
+            request(play)
+            play.run(0.2)
+            assert committed(play)
+        assert for_one(play) == [True] * 6
+
+
+def test_who_is_not_asked_is_told_now_and_then() -> None:
+    with calm() as play:
+        for _ in range(8):
+            request(play)
+            play.run(0.25)
+        told = [each for each in play.sent(MessageType.KEEP_ALIVE, "s1", "s") if each.message.order_bytes]
+        assert len(questions(play)) == 8
+        assert 1 <= len(told) <= 2, "every quarter of a heartbeat interval"
+        assert play["s3"].intra.passed_over_ns > play["s3"].intra.asked_ns, "so it may rest for longer"
+        play.run(30)
+        assert play["s3"].own_watermark() == play["s1"].own_watermark(), "the rest by heartbeats and Nacks"
+
+
+def test_a_backup_that_hears_only_multicasts_is_asked_by_one_when_its_answer_is_overdue() -> None:
+    with calm(servers=2) as play:
+        dropped = Rule((HEARTBEAT,), by="s1", to="s2", limit=1)
+        with play.dropping(dropped):
+            request(play)
+            play.run(PATIENCE_MS + 0.5)
+        assert for_one(play) == [True, False]
         assert committed(play)
 
 
@@ -145,6 +179,25 @@ def test_nobody_waits_for_the_dead() -> None:
         play.run(0.2)
         assert play.recorded(Suspected, "s1")
         assert committed(play)
+
+
+def test_what_the_old_primary_could_not_commit_waits_for_no_timer_of_the_new_one() -> None:
+    """The reply is with the gateway, which could not let it out, and has forgotten it (line 38)."""
+    with calm() as play:
+        dead = play["s1"].standing.birth_id
+        with play.dropping(Rule((HEARTBEAT,), by="s1")):
+            request(play)
+            play.act("c", Receive(1, 9))
+            play.run(0.5)
+        assert play.sent(MessageType.REPLY, "s1")
+        assert play.results("c1")[-1] != b"reply"
+        play.crash("s1")
+        play.certify(dead, "s2")
+        play.certify(dead, "s3")
+        play.run(0.5)
+        assert play["s2"].role == "primary"
+        assert play.results("c1")[-1] == b"reply", "no timer was waited for"
+        assert play.recorded(Suspected, "s2")
 
 
 def test_without_an_output_commit_a_connections_birth_is_asked_for_again() -> None:

@@ -6,9 +6,11 @@ import pytest
 
 from llft.core import events
 from llft.core.determinizer.operations import Accept, Connect, ReadClock, Receive, Send
+from llft.core.membership.recovery import Recovery
+from llft.identifiers import BirthId, ViewId
 from llft.instant import MS
 from llft.journal.record import Suspected
-from llft.wire.messages import MessageType
+from llft.wire.messages import UNSETTLED, MessageType, OrderRange
 from tests.paper.playbook import GROUP_IDS, Playbook, connected
 
 REQUEST = MessageType.REQUEST
@@ -67,3 +69,18 @@ def test_a_backup_that_is_a_little_late_with_its_beats_still_suspects(late_ms: i
                 break
         assert [record.reason for record in play.recorded(Suspected, "s2")] == ["timeout"]
         play.drop()
+
+
+def test_what_a_pruned_branch_ordered_beyond_the_start_of_a_view_that_one_follows_is_void() -> None:
+    """The remote group was with that branch, and has not heard of the view (partition 172)."""
+    first, second, third = (ViewId(number, number, BirthId(number, number, 1)) for number in (1, 2, 3))
+    recovery = Recovery(order_ends={}, started_ns=0)
+    recovery.pieces = [OrderRange(first, 0, 90, b"0123456789pruned")]
+    lineage = [first, second, third]
+    assert recovery.usable_pieces(lineage, second, 100) == [(90, b"0123456789")]
+    assert recovery.usable_pieces(lineage, second, 90) == []
+    assert recovery.usable_pieces(lineage, first, 0) == [(90, b"0123456789pruned")]
+    assert recovery.usable_pieces([first, third], second, 100) == [(90, b"0123456789pruned")]
+    recovery.pieces.append(OrderRange(third, 95, 95, b"later"))
+    assert recovery.usable_pieces(lineage, second, 100) == [(90, b"01234"), (95, b"later")]
+    assert recovery.usable_pieces(lineage, second, UNSETTLED) == [(90, b"01234"), (95, b"later")]

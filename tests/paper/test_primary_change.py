@@ -96,6 +96,36 @@ class TestElection:
             assert (play["s3"].view.precedence, play["s3"].view.primary_view_num) == (3, 2)
             play.drop()
 
+    def test_who_is_left_alone_by_certified_deaths_is_primary_in_one_step(self) -> None:
+        """There is nobody to ask, and nobody to be told that it is excluded. Others hear its first beat."""
+        with Playbook() as play:
+            play.join("s1", alone=True)
+            play.join("s2")
+            play.until(lambda: play["s2"].has_state)
+            play.run(60)
+            dead = play["s1"].standing.birth_id
+            play.crash("s1")
+            play.mark()
+            play.certify(dead, to="s2")
+            assert roles(play) == {"s2": "primary"}
+            assert play.sent(PROPOSE) == play.sent(HEARTBEAT) == []
+            play.tick(0.001)
+            assert play.sent(PROPOSE) == []
+            assert len(play.sent(HEARTBEAT, "s2", "s")) == 1
+            assert suspects(play, "s2") == ["s1"]
+            play.drop()
+
+    def test_who_is_left_alone_by_timeouts_tells_the_others(self) -> None:
+        """They may live."""
+        with Playbook() as play:
+            connected(play, servers=2)
+            play.mark()
+            play.crash("s1")
+            play.until(lambda: play["s2"].role == "recovering")
+            assert len(play.sent(PROPOSE, "s2", "s")) == 1
+            assert suspects(play, "s2") == ["s1"]
+            play.drop()
+
     def test_lines_8_to_13_a_silent_member_is_excluded_after_max_count(self) -> None:
         with Playbook() as play:
             connected(play, servers=3)
@@ -308,9 +338,9 @@ class TestRecovery:
             play.crash("s1")
             play.until(lambda: play["s2"].role == "recovering")
             play.act("s", Receive(1, 9), ReadClock(), Send(1, b"reply"), Receive(1, 9))
-            with play.dropping(Rule((HEARTBEAT, KEEP_ALIVE), by="s2", to="s3")):
-                play.act("c", Send(1, b"one"), Receive(1, 9), Send(1, b"two"))
-                play.until(lambda: len(play.results("c1")) == 4)
+            play.act("c", Send(1, b"one"), Receive(1, 9), Send(1, b"two"))
+            play.until(lambda: len(play.results("c1")) == 4)
+            assert play["s3"].standing.view_start == UNSETTLED
             did, dead = list(play.results("s2")), play["s2"].standing.birth_id
             play.crash("s2")
             play.certify(dead, to="s3")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import subprocess
 import sys
 import threading
 import time
@@ -111,8 +112,6 @@ def test_what_the_runtime_says_does_not_pass_through_the_program(
 
 def test_the_log_outlives_the_programs_descriptor(tmp_path: Path) -> None:
     """In a process of its own: it closes its descriptor 2."""
-    import subprocess
-
     text = """
 import os
 from llft.runtime import own_log
@@ -122,6 +121,21 @@ own_log.write("still \\udc80 there\\n")
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=30, check=True)
     assert done.stderr == b"still \\udc80 there\n"
+
+
+def test_what_is_kept_back_comes_before_what_is_written_later(tmp_path: Path) -> None:
+    text = """
+from llft.runtime import own_log
+own_log.keep_back("one\\n")
+own_log.keep_back("two\\n")
+own_log.write("three\\n")
+own_log.keep_back("four\\n")
+own_log.write_kept()
+own_log.write_kept()
+own_log.keep_back("never\\n")
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=30, check=True)
+    assert done.stderr == b"one\ntwo\nthree\nfour\n"
 
 
 def test_looking_at_threads_takes_no_frames() -> None:

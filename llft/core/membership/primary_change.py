@@ -94,8 +94,16 @@ class PrimaryChange:
         """Lines 5-7."""
         self.acked = {}
         self.retransmission_count = 0
-        self._send_proposal()
+        if not self._is_last():
+            self._send_proposal()
         self._conclude_if_complete()
+
+    def _is_last(self) -> bool:
+        """Everybody else is certified to be dead: there is nobody to ask, and nobody to be told that it is
+        excluded."""
+        own = self.standing.birth_id
+        dead = all(self.detector.is_dead(m.birth_id) for m in self.old_membership if m.birth_id != own)
+        return dead and self.may_exclude_silent()
 
     def _send_proposal(self) -> None:
         standing = self.standing

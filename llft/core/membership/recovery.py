@@ -106,15 +106,19 @@ class Recovery:
     def collected(self, order_end: int) -> bool:
         return not self.awaited and not self.wanted_of_members(order_end)
 
-    def usable_pieces(self, lineage: list[ViewId]) -> list[tuple[int, bytes]]:
+    def usable_pieces(
+        self, lineage: list[ViewId], settled_view: ViewId, settled_start: int
+    ) -> list[tuple[int, bytes]]:
         """What of the pieces continues our own history: each view's bytes are void from the start
-        of a later view of the same lineage on."""
+        of a later view of the same lineage on. Of one such view this replica knows the start itself: a
+        remote group on the other side of a partition may not have heard of it."""
         usable = []
         for piece in self.pieces:
             if piece.view not in lineage:
                 continue
             later = lineage[lineage.index(piece.view) + 1 :]
-            limit = min((other.view_start for other in self.pieces if other.view in later), default=UNSETTLED)
+            starts = [other.view_start for other in self.pieces if other.view in later]
+            limit = min([*starts, settled_start] if settled_view in later else starts, default=UNSETTLED)
             data = piece.data[: max(limit - piece.start, 0)] if limit != UNSETTLED else piece.data
             if data:
                 usable.append((piece.start, data))

@@ -57,6 +57,10 @@ class Transport(Protocol):
     def filenos(self) -> tuple[int, ...]:
         """Readable when `receive` may have something. They stay the same until `close`."""
 
+    def urgent_filenos(self) -> tuple[int, ...]:
+        """Those of them that hear what is meant for this process alone, and nothing else: somebody waits for
+        an answer. None where everything comes in by one."""
+
     def peers(self) -> Iterable[Peer]:
         """Processes of one's own group heard from lately."""
 

@@ -97,6 +97,9 @@ class LossyTransport:
     def filenos(self) -> tuple[int, ...]:
         return self._inner.filenos()
 
+    def urgent_filenos(self) -> tuple[int, ...]:
+        return self._inner.urgent_filenos()
+
     def peers(self) -> Iterable[Peer]:
         return self._inner.peers()
 

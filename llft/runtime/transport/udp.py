@@ -178,6 +178,9 @@ class UdpTransport:
     def filenos(self) -> tuple[int, ...]:
         return tuple(sock.fileno() for sock in self._sockets)
 
+    def urgent_filenos(self) -> tuple[int, ...]:
+        return (self._sending.fileno(),) if len(self._sockets) > 1 else ()
+
     def peers(self) -> Iterable[Peer]:
         for sender in self._opener.senders.of_group(self._group_id, originals.monotonic_ns()):
             yield Peer(sender.birth_id, sender.address[0], sender.service_port)
