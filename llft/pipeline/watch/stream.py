@@ -47,6 +47,8 @@ STATE_STORE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
+    # A batch writes down what it changed, and waits for no flush of the whole store to the disk.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
 Tell = Callable[[dict[str, Any]], None]

@@ -10,8 +10,8 @@
  *    interpreter hears of it.
  * 4. Another file begins only when all bytes of the last one are out.
  *
- * What is in the ring when the process is killed is lost: of five milliseconds at most, as a rule. Who writes
- * less often than that is written at once.
+ * What is in the ring when the process is killed is lost: as a rule of five milliseconds at most, of twenty
+ * while much is written. Who writes less often than that is written at once.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,11 +25,15 @@
 
 #define RING_BYTES (1u << 20)
 #define GATHERING_NS (5 * 1000 * 1000)  /* more may come; to wake up costs more than to write */
+#define BUSY_NS (20 * 1000 * 1000)      /* the same when so much came in that time: */
+#define BUSY_BYTES 4096
+#define PRESSING_BYTES (RING_BYTES / 4) /* with so much in the ring nobody waits for more */
 #define REFUSED_NS (50 * 1000 * 1000)
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t news; /* there is something to write */
+    pthread_cond_t hurry; /* somebody waits for it to be written, or for room */
     pthread_cond_t settled;
     uint64_t taken; /* so many bytes came in, so many went out */
     uint64_t written;
@@ -46,8 +50,24 @@ static void pause_ns(long ns) {
     nanosleep(&pause, NULL);
 }
 
-/* Under the lock, which is left while the disk works. */
-static void write_some(void) {
+static struct timespec in_ns(int64_t ns) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    ns += until.tv_nsec;
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    return until;
+}
+
+/* Under the lock, which is left meanwhile: more may come. */
+static void gather(int64_t ns) {
+    struct timespec until = in_ns(ns);
+    if (spool.taken - spool.written < PRESSING_BYTES)
+        pthread_cond_timedwait(&spool.hurry, &spool.lock, &until);
+}
+
+/* Under the lock, which is left while the disk works. Returns how much there was to write. */
+static uint64_t write_some(void) {
     uint32_t start = spool.written % RING_BYTES;
     uint64_t size = spool.taken - spool.written;
     if (size > RING_BYTES - start)
@@ -61,12 +81,13 @@ static void write_some(void) {
         pause_ns(REFUSED_NS);
     pthread_mutex_lock(&spool.lock);
     if (epoch != spool.epoch)
-        return;
+        return 0;
     spool.refusal = refusal == EINTR ? 0 : refusal;
     if (done > 0)
         spool.written += (uint64_t)done;
     if (spool.refusal || spool.written == spool.taken)
         pthread_cond_broadcast(&spool.settled);
+    return size;
 }
 
 static void *run(void *unused) {
@@ -79,10 +100,7 @@ static void *run(void *unused) {
             pthread_cond_wait(&spool.news, &spool.lock);
         }
         spool.waiting = 0;
-        write_some();
-        pthread_mutex_unlock(&spool.lock);
-        pause_ns(GATHERING_NS);
-        pthread_mutex_lock(&spool.lock);
+        gather(write_some() < BUSY_BYTES ? GATHERING_NS : BUSY_NS);
     }
     return NULL;
 }
@@ -95,6 +113,7 @@ int spool_start(void) {
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&spool.settled, &monotonic);
+    pthread_cond_init(&spool.hurry, &monotonic);
     pthread_condattr_destroy(&monotonic);
     int failed = start_quiet_thread(run, NULL);
     spool.started = !failed;
@@ -117,6 +136,7 @@ int spool_write(int fd, const char *data, uint32_t size) {
     uint64_t waiting = spool.taken - spool.written;
     if (size > RING_BYTES - waiting || (waiting && fd != spool.fd)) {
         int reason = spool.refusal ? spool.refusal : EAGAIN;
+        pthread_cond_signal(&spool.hurry);
         pthread_mutex_unlock(&spool.lock);
         return reason;
     }
@@ -129,6 +149,8 @@ int spool_write(int fd, const char *data, uint32_t size) {
     spool.taken += size;
     if (spool.waiting)
         pthread_cond_signal(&spool.news);
+    else if (waiting + size >= PRESSING_BYTES)
+        pthread_cond_signal(&spool.hurry);
     pthread_mutex_unlock(&spool.lock);
     return 0;
 }
@@ -144,13 +166,10 @@ void spool_abandon(void) {
 
 /* Wait, within a bound, until all is in the file. Returns 0, what the file system said, or ETIMEDOUT. */
 int spool_settle(int64_t bound_ns) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t ns = until.tv_nsec + bound_ns;
-    until.tv_sec += ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
+    struct timespec until = in_ns(bound_ns);
     int failed = 0;
     pthread_mutex_lock(&spool.lock);
+    pthread_cond_signal(&spool.hurry);
     while (spool.taken != spool.written && !failed && !spool.refusal)
         failed = pthread_cond_timedwait(&spool.settled, &spool.lock, &until);
     if (spool.taken == spool.written)
