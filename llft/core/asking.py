@@ -40,10 +40,9 @@ class Asking:
         interval_ns = replica.config.timeouts.heartbeat_interval_ns
         self.spacing_ns = interval_ns // 10
         self.patience_ns = interval_ns // 2
-        self._telling_ns = interval_ns // 4 if replica.config.output_commit_level else 0
+        self._telling_ns = interval_ns // 4
         self._told_ns = self._told_end = 0
-        """When those who were not asked were told the order information last, and how far. Without an output
-        commit only births of connections are asked for, which everybody had better know."""
+        """When those who were not asked were told the order information last, and how far."""
         self.end = 0
         self.asked_ns = 0
         self.alone: BirthId = NO_BIRTH
