@@ -132,7 +132,7 @@ class Inbox:
             header.source_group_id,
             header.conn_seq_num,
             header.source_view,
-            header.timestamp,
+            message.reflected_start,
         )
         return self.reassembly.add(key, header.fragment_index, header.fragment_count, message.payload)
 

@@ -75,16 +75,15 @@ class IntraGroup:
         )
 
     def datagrams(self, header: Header, payload: bytes) -> list[bytes]:
-        """One message, in fragments if it must be; they share a nonce in the timestamp field."""
+        """One message, in fragments if it must be; they share a nonce, where others say what is reflected: all
+        else in the header, the timestamp too, is for whoever gets the whole."""
         parts = slices(payload, self.messaging.fragment_room)
-        if len(parts) > 1:
-            self.nonce += 1
-            header.timestamp = self.nonce
+        self.nonce += 1
         header.fragment_count = len(parts)
         encoded = []
         for index, part in enumerate(parts):
             header.fragment_index = index
-            encoded.append(encode(Message(header, payload=part)))
+            encoded.append(encode(Message(header, reflected_start=self.nonce, payload=part)))
         return encoded
 
     def send(

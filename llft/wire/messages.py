@@ -19,7 +19,7 @@ from typing import Final
 
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, GroupId, Member, Role, ViewId
 
-WIRE_VERSION: Final = 3
+WIRE_VERSION: Final = 4
 
 UNSETTLED: Final = (1 << 64) - 1
 """`view_start` of a view whose virtual synchrony point is not determined yet."""

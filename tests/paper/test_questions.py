@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llft.core.determinizer.operations import Accept, Connect, Receive, Send
 from llft.journal.record import Suspected
+from llft.wire.codec import decode
 from llft.wire.messages import MessageType
 from tests.paper.playbook import GROUP_IDS, Playbook, connected
 
@@ -55,3 +56,23 @@ def test_whose_answer_is_lost_is_asked_again_before_long() -> None:
         assert second.settled
         assert play.recorded(Suspected, "s2")
         assert asked_about(play) == [1, 2, 2]
+
+
+def test_a_long_answer_has_its_time_in_every_piece() -> None:
+    """What a closed connection skips is known by that time only. It once had a nonce there, and the remote
+    group forgot messages that nobody had."""
+    with Playbook() as play:
+        two_connections(play)
+        core = play["c1"]
+        connection = core.messaging.table.by_fd[1]
+        pieces = []
+        for _ in range(2):
+            header = core.messaging.header(connection, MessageType.NEW_PRIMARY_VIEW_ACK)
+            payload = bytes(3 * core.messaging.fragment_room)
+            pieces.append([decode(data) for data in core.intra.datagrams(header, payload)])
+        for piece in (*pieces[0], *pieces[1]):
+            assert piece.header.timestamp == core.messaging.lane.clock.value > 0
+            assert not piece.reflected_bytes
+        nonces = [{piece.reflected_start for piece in answer} for answer in pieces]
+        assert [len(pieces[0]), len(nonces[0]), len(nonces[1])] == [3, 1, 1]
+        assert nonces[0] != nonces[1]

@@ -84,6 +84,9 @@ REGRESSIONS: list[Regression] = [
         "progress: two branches had sent as many messages, and different ones; exactly_once: a new primary "
         "repeated a read of one branch's bytes with the other's",
     ),
+    Regression("loss", 847, {}, "resets: a long answer had a nonce where others have their Lamport time"),
+    Regression("join-storm", 131, {}, "progress: a joiner waited for the rest of a state that was another's"),
+    Regression("loss", 83, {}, "resets: that a primary was superseded while it lived explained nothing"),
     Regression("partition", 172, {}, "exactly_once: more was delivered than the remote group ever sent"),
     Regression("partition", 457, {}, "replies: as partition 172"),
     Regression("partition", 117, {}, "buffers: a backup was not told that its primary refused a connection"),

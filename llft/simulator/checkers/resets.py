@@ -1,16 +1,19 @@
 """Resets (D-07): a connection is reset only where the model allows that something was lost.
 
 That is: outside the model, after a partition, or when primaries of two connected groups failed at
-about the same time. Allowed resets are counted as losses; any other is a violation. With output commit
-(D-10) a gateway has told nobody what no backup knows, so nothing may be lost, whatever fails together.
+about the same time. One that lives and was superseded, because its heartbeats were lost, has failed like any
+other. Allowed resets are counted as losses; any other is a violation. With output commit (D-10) a gateway has
+told nobody what no backup knows, so nothing may be lost, whatever fails together.
 """
 
 from __future__ import annotations
 
-from llft.identifiers import ConnectionId
+from collections.abc import Iterator
+
+from llft.identifiers import BirthId, ConnectionId
 from llft.instant import MS
-from llft.journal.record import ConnectionEnded
-from llft.simulator.checkers.survey import Survey
+from llft.journal.record import ConnectionEnded, RoleChanged
+from llft.simulator.checkers.survey import PRIMARY, Survey
 from llft.simulator.checkers.violation import Violation
 from llft.simulator.evidence import Evidence
 
@@ -58,6 +61,17 @@ def first_resets(survey: Survey) -> dict[ConnectionId, ConnectionEnded]:
     return resets
 
 
+def _superseded(evidence: Evidence) -> Iterator[tuple[int, int]]:
+    """Primaries that lived, and found another one in their place: when, and of which group."""
+    roles: dict[BirthId, str] = {}
+    for record in evidence.records:
+        if type(record) is RoleChanged:
+            stamp = record.stamp
+            if record.reason.startswith("superseded") and roles.get(stamp.birth_id) == PRIMARY:
+                yield stamp.time_ns, stamp.group_id
+            roles[stamp.birth_id] = record.role
+
+
 def _failed_together(evidence: Evidence, connection: ConnectionId) -> bool:
     failures = [
         (fault.at_ns, group_id)
@@ -65,6 +79,7 @@ def _failed_together(evidence: Evidence, connection: ConnectionId) -> bool:
         if fault.primary_count
         for group_id, _ in fault.victims
     ]
+    failures += _superseded(evidence)
     at_client = [at_ns for at_ns, group_id in failures if group_id == connection.client_group_id]
     at_server = [at_ns for at_ns, group_id in failures if group_id == connection.server_group_id]
     return any(abs(one - other) < TOGETHER_NS for one in at_client for other in at_server)

@@ -106,8 +106,10 @@ class Checkpoints:
         return pack(checkpoint, log, carried_bytes=self._carried_bytes)
 
     def state_piece(self, position: int, start: int, end: int) -> bytes | None:
+        """A whole one. Somebody else's state at that position may be another, and shorter."""
         path = self.keeper.lend(position, self._world.now_ns)
-        return self.images.states[path][start:end] if path else None
+        piece = self.images.states[path][start:end] if path else b""
+        return piece if len(piece) == end - start else None
 
     def log_piece(self, start: int, end: int) -> bytes | None:
         log = self._application.log
