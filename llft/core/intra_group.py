@@ -75,8 +75,8 @@ class IntraGroup:
         )
 
     def datagrams(self, header: Header, payload: bytes) -> list[bytes]:
-        """One message, in fragments if it must be; they share a nonce, where others say what is reflected: all
-        else in the header, the timestamp too, is for whoever gets the whole."""
+        """One message, in fragments if it must be; they share a nonce, where others say what is reflected.
+        All else in the header, the timestamp too, is for whoever gets the whole."""
         parts = slices(payload, self.messaging.fragment_room)
         self.nonce += 1
         header.fragment_count = len(parts)
