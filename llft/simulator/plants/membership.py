@@ -55,6 +55,7 @@ PLANTS = (
         "a new primary does not wait for the answers of the remote groups",
         (Patch(Recovery, "collected", returns(True)),),
         profile="loss",
+        seed=30,
     ),
     Plant(
         "settle-without-check",
@@ -64,7 +65,7 @@ PLANTS = (
             Patch(view_answers, "has_sent_other", returns(False)),
         ),
         profile="double-crash-loss",
-        seed=86,
+        seed=42,
     ),
     Plant(
         "superseded-stays",
