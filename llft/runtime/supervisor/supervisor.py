@@ -242,11 +242,11 @@ class Supervisor:
 
     def _listening_wanted(self) -> list[Address]:
         """As the primary says; if it is on another host, as a backup here does, which runs the same program.
-        While there is neither, what was said last stays."""
+        While there is neither, or its program is in its past, what was said last stays."""
         members = [slot for slot in self.replicas.values() if slot.is_member and slot.status is not None]
         for slot in sorted(members, key=lambda slot: slot.role != "primary"):
             listening = (slot.status or {}).get("listening", [])
-            if listening or slot.role == "primary":
+            if listening or (slot.role == "primary" and (slot.status or {}).get("has_state")):
                 return [(str(host), int(port)) for host, port in listening]
         return self._listening.addresses()
 
