@@ -1,9 +1,10 @@
 """Resets (D-07): a connection is reset only where the model allows that something was lost.
 
 That is: outside the model, after a partition, or when primaries of two connected groups failed at
-about the same time. One that lives and was superseded, because its heartbeats were lost, has failed like any
-other. Allowed resets are counted as losses; any other is a violation. With output commit (D-10) a gateway has
-told nobody what no backup knows, so nothing may be lost, whatever fails together.
+about the same time. Where datagrams are lost, so may be a primary's heartbeats: one that lives and was
+superseded has failed there like any other. Allowed resets are counted as losses; any other is a violation.
+With output commit (D-10) a gateway has told nobody what no backup knows, so nothing may be lost, whatever
+fails together.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ def first_resets(survey: Survey) -> dict[ConnectionId, ConnectionEnded]:
 
 
 def _superseded(evidence: Evidence) -> Iterator[tuple[int, int]]:
-    """Primaries that lived, and found another one in their place: when, and of which group."""
+    """Primaries that lived, and found another one in their place: when, and of which group. On a network that
+    loses nothing that needs a fault, which is counted as one."""
+    if not evidence.profile.quality.loss and not any(f.kind == "LossBurst" for f in evidence.faults):
+        return
     roles: dict[BirthId, str] = {}
     for record in evidence.records:
         if type(record) is RoleChanged:
