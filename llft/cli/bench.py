@@ -86,6 +86,13 @@ def _add_join(figures: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     join.add_argument(
         "--seconds", type=positive_float, default=5.0, metavar="S", help="of calm before it (default: 5)"
     )
+    join.add_argument(
+        "--joins",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="one after the other, each leaves again; all count together (default: 3)",
+    )
     _add_pipeline(join, default=1)
     _add_checkpoints(join, log_kb=256)
     _add_sizes(join, replicas=2)

@@ -8,7 +8,7 @@ threads: what is measured is the server's pause and not that of our interpreter.
 Orders come on standard input, answers go to standard output, an object a line each:
 
     {"do": "count"}                               the counts so far
-    {"do": "latency", "from_ns": A, "to_ns": B}   of the requests that were answered then
+    {"do": "latency", "whiles_ns": [[A, B], ...]} of the requests that were answered then, all together
     {"do": "gap", "kill_ns": T, "view_ns": V}     what the clients felt of a kill at T; {"pending": true}:
                                                   they still do
     {"do": "stop"}                                no more requests: wait for the last replies, count, and end
@@ -25,6 +25,8 @@ import select
 import sys
 import time
 from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from llft.cli.load_client import AROUND_NS, CONNECT_PATIENCE_S, Client, Verdict, connect
@@ -124,17 +126,17 @@ class Load:
         if order["do"] == "gap":
             return self._gap(order["kill_ns"], order.get("view_ns"))
         if order["do"] == "latency":
-            return self._latency(order["from_ns"], order["to_ns"])
+            return self._latency(order["whiles_ns"])
         if order["do"] == "stop":
             self._stopping = True
             self._finish()
             return {**self.verdict.as_object(), "latency_ms": self._latency()}
         return self.verdict.as_object()
 
-    def _latency(self, from_ns: int = 0, to_ns: int = 1 << 63) -> dict[str, float | None]:
-        """Of all requests, those that met a kill among them; or of those that were answered in a while."""
+    def _latency(self, whiles_ns: Sequence[Sequence[int]] = ((0, 1 << 63),)) -> dict[str, float | None]:
+        """Of all requests, those that met a kill among them; or of those that were answered then."""
         waits = []
-        for client in self._clients:
+        for client, (from_ns, to_ns) in product(self._clients, whiles_ns):
             first, last = bisect_right(client.replied_ns, from_ns), bisect_right(client.replied_ns, to_ns)
             pairs = zip(client.sent_ns[first:last], client.replied_ns[first:last], strict=True)
             waits += [(replied_ns - sent_ns) / 1e6 for sent_ns, replied_ns in pairs]

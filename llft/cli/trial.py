@@ -184,9 +184,9 @@ class Trial:
             self.until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
             self._tell(f"{self.count()['replies']} replies so far")
 
-    def latency(self, from_ns: int, to_ns: int) -> dict[str, Any]:
-        """Of the requests that were answered in that time."""
-        return self._order({"do": "latency", "from_ns": from_ns, "to_ns": to_ns})
+    def latency(self, *whiles_ns: tuple[int, int]) -> dict[str, Any]:
+        """Of the requests that were answered then, from and to, all together."""
+        return self._order({"do": "latency", "whiles_ns": whiles_ns})
 
     def count(self) -> dict[str, Any]:
         """What the clients found so far."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 from llft.core.effects import RestoreState, StoreState
 from llft.core.standing import RECOVERING
 from llft.core.state_transfer import application_of
 from llft.journal.record import StateApplied
+from llft.wire.checksum import crc32
 from llft.wire.messages import StateBody
 from llft.wire.order import PRIMARY_VIEW, Entry
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
-from zlib import crc32
 
 from llft.core.determinizer import snapshot
 from llft.core.messaging.connection import Connection
@@ -23,6 +22,7 @@ from llft.errors import PeerError
 from llft.identifiers import NO_BIRTH, BirthId, ConnectionId, ViewId
 from llft.instant import NEVER
 from llft.journal.record import StateApplied, StateTaken
+from llft.wire.checksum import crc32
 from llft.wire.codec import encode_body
 from llft.wire.messages import MessageFlag, MessageType, StateAckBody, StateBody
 from llft.wire.order import OrderContext

@@ -7,7 +7,6 @@ the same counters, so the same calls give the same descriptors.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
-from zlib import crc32
 
 from llft.core.determinizer.operations import BAD_DESCRIPTOR, REFUSED, RESET, Failure
 from llft.core.determinizer.sockets import MessageKind
@@ -20,6 +19,7 @@ from llft.errors import DivergenceError, UnsupportedOperationError
 from llft.identifiers import NO_VIEW, ConnectionId, GroupId
 from llft.instant import NEVER
 from llft.journal.record import ConnectionEnded, Delivered, Diverged, Sent
+from llft.wire.checksum import crc32
 from llft.wire.order import CONNECTION, PRIMARY_VIEW, REMOTE_VIEW, Entry
 
 if TYPE_CHECKING:

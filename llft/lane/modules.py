@@ -28,6 +28,7 @@ SINGLE = (
             "performing",
             "poller",
             "replica_process",
+            "resting",
             "spinning",
             "state/no_core",
             "surroundings",
@@ -52,6 +53,7 @@ _MAC = ("llft/runtime/transport/blake2b.c", "llft/runtime/transport/blake2b.h")
 WRITTEN_IN_C = {
     "llft/journal/frames.c": _CHECKSUM,
     "llft/runtime/transport/datagrams.c": (*_CHECKSUM, *_MAC),
+    "llft/wire/polynomial.c": _CHECKSUM,
 }
 """Extension modules, and what else each is made of. Of the compiled lane as well, and of that alone: what it
 does without them it does in Python."""

@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from llft.core.determinizer import operations
 from llft.core.determinizer.operations import Failure, Operation, Result, Send
 from llft.errors import DivergenceError, PeerError
 from llft.identifiers import ThreadId
+from llft.wire.checksum import crc32
 from llft.wire.varint import get_uvarint, put_uvarint, unzigzag, zigzag
 
 START, CALLED, NONE, TRUE, FALSE, INT, BYTES, TUPLE, FAILURE, RESTORED = range(10)

@@ -18,12 +18,12 @@ import json
 from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any, Final, NamedTuple, Protocol
-from zlib import crc32
 
 from llft.errors import PeerError
 from llft.identifiers import ViewId
 from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Base, Fingerprint
+from llft.wire.checksum import crc32
 
 VERSION: Final = 1
 _FRAME: Final = Struct("<III")

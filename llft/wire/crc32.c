@@ -6,6 +6,69 @@
 
 static uint32_t TABLES[8][256];
 
+static uint32_t by_tables(uint32_t crc, const uint8_t *data, size_t size) {
+    for (; size >= 8; size -= 8, data += 8) {
+        uint64_t word;
+        memcpy(&word, data, 8);
+        word ^= crc;
+        crc = 0;
+        for (int k = 0; k < 8; k++) crc ^= TABLES[7 - k][word >> (8 * k) & 255];
+    }
+    while (size--) crc = crc >> 8 ^ TABLES[0][(crc ^ *data++) & 255];
+    return crc;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+#define FOLDING __attribute__((target("pclmul,sse4.1")))
+
+static int can_multiply;
+
+/* x^n modulo the polynomial, as the instruction wants it: bits reversed, and one place further because the
+ * product of two reversed numbers is. */
+static uint64_t power(unsigned n) {
+    uint32_t word = 0x80000000u; /* 1 */
+    while (n--) word = word >> 1 ^ (word & 1 ? 0xedb88320u : 0);
+    return (uint64_t)word << 1;
+}
+
+static uint64_t far[2], near[2]; /* what is 64 or 16 bytes further on; its low and its high half */
+
+FOLDING static __m128i folded(__m128i sum, __m128i by, __m128i next) {
+    __m128i low = _mm_clmulepi64_si128(sum, by, 0x00), high = _mm_clmulepi64_si128(sum, by, 0x11);
+    return _mm_xor_si128(_mm_xor_si128(low, high), next);
+}
+
+/* At least 64 bytes. Four sums, each of every fourth 16 bytes, so that multiplications overlap; then they
+ * are one. What is left of 16 bytes has the same CRC as all before, and the tables finish it. */
+FOLDING static uint32_t by_multiplying(uint32_t crc, const uint8_t *data, size_t size) {
+    const __m128i *at = (const __m128i *)data;
+    __m128i by = _mm_loadu_si128((const __m128i *)far), sums[4];
+    for (int k = 0; k < 4; k++) sums[k] = _mm_loadu_si128(at++);
+    sums[0] = _mm_xor_si128(sums[0], _mm_cvtsi32_si128((int)crc));
+    for (size -= 64; size >= 64; size -= 64)
+        for (int k = 0; k < 4; k++) sums[k] = folded(sums[k], by, _mm_loadu_si128(at++));
+    by = _mm_loadu_si128((const __m128i *)near);
+    for (int k = 1; k < 4; k++) sums[k] = folded(sums[k - 1], by, sums[k]);
+    for (; size >= 16; size -= 16) sums[3] = folded(sums[3], by, _mm_loadu_si128(at++));
+    uint8_t rest[16];
+    _mm_storeu_si128((__m128i *)rest, sums[3]);
+    return by_tables(by_tables(0, rest, sizeof rest), (const uint8_t *)at, size);
+}
+
+static void begin_multiplying(void) {
+    __builtin_cpu_init();
+    can_multiply = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    far[0] = power(512 + 32), far[1] = power(512 - 32);
+    near[0] = power(128 + 32), near[1] = power(128 - 32);
+}
+#else
+enum { can_multiply = 0 };
+static uint32_t by_multiplying(uint32_t crc, const uint8_t *data, size_t size) { return by_tables(crc, data, size); }
+static void begin_multiplying(void) {}
+#endif
+
 void crc32_begin(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t word = byte;
@@ -17,18 +80,11 @@ void crc32_begin(void) {
             uint32_t before = TABLES[k - 1][byte];
             TABLES[k][byte] = before >> 8 ^ TABLES[0][before & 255];
         }
+    begin_multiplying();
 }
 
 uint32_t crc32_over(uint32_t crc, const uint8_t *data, size_t size) {
-    for (; size >= 8; size -= 8, data += 8) {
-        uint64_t word;
-        memcpy(&word, data, 8);
-        word ^= crc;
-        crc = 0;
-        for (int k = 0; k < 8; k++) crc ^= TABLES[7 - k][word >> (8 * k) & 255];
-    }
-    while (size--) crc = crc >> 8 ^ TABLES[0][(crc ^ *data++) & 255];
-    return crc;
+    return size >= 64 && can_multiply ? by_multiplying(crc, data, size) : by_tables(crc, data, size);
 }
 
 uint32_t crc32_of(const uint8_t *data, size_t size) { return ~crc32_over(0xffffffffu, data, size); }

@@ -1,4 +1,5 @@
-/* The CRC-32 of zlib, eight bytes at a time: of datagrams without a key, and of the journal's frames. */
+/* The CRC-32 of zlib: of datagrams without a key, of the journal's frames, and of what programs say and hear.
+ * Where the processor multiplies polynomials 16 bytes take one step, else eight bytes do. */
 
 #ifndef LLFT_CRC32_H
 #define LLFT_CRC32_H

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections import deque
 from itertools import chain
 from typing import Final
-from zlib import crc32
 
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.stream_digest import UNKNOWN_DIGEST, StreamDigest
 from llft.identifiers import NO_VIEW, ConnectionId, GroupId, Role, ViewId
 from llft.instant import NEVER
+from llft.wire.checksum import crc32
 
 CONNECT: Final = 1
 HALF_CLOSE: Final = 2

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
-from zlib import crc32
 
 from llft.core.messaging.kept import ReceivedMessage
+from llft.wire.checksum import crc32
 
 UNKNOWN_DIGEST: Final = 1 << 32
 """No digest: nobody can be contradicted by it."""

@@ -1,0 +1,2 @@
+def crc32(data: bytes | bytearray | memoryview, value: int = 0, /) -> int:
+    """As zlib.crc32."""
