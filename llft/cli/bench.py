@@ -91,7 +91,7 @@ def _add_join(figures: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         type=positive,
         default=3,
         metavar="N",
-        help="one after the other, each leaves again; all count together (default: 3)",
+        help="each with a group of its own; their requests count together (default: 3)",
     )
     _add_pipeline(join, default=1)
     _add_checkpoints(join, log_kb=256)

@@ -8,7 +8,7 @@ threads: what is measured is the server's pause and not that of our interpreter.
 Orders come on standard input, answers go to standard output, an object a line each:
 
     {"do": "count"}                               the counts so far
-    {"do": "latency", "whiles_ns": [[A, B], ...]} of the requests that were answered then, all together
+    {"do": "waits", "from_ns": A, "to_ns": B}     of the requests that were answered then, in milliseconds
     {"do": "gap", "kill_ns": T, "view_ns": V}     what the clients felt of a kill at T; {"pending": true}:
                                                   they still do
     {"do": "stop"}                                no more requests: wait for the last replies, count, and end
@@ -25,8 +25,6 @@ import select
 import sys
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 from llft.cli.load_client import AROUND_NS, CONNECT_PATIENCE_S, Client, Verdict, connect
@@ -125,22 +123,22 @@ class Load:
     def _obey(self, order: dict[str, Any]) -> dict[str, Any]:
         if order["do"] == "gap":
             return self._gap(order["kill_ns"], order.get("view_ns"))
-        if order["do"] == "latency":
-            return self._latency(order["whiles_ns"])
+        if order["do"] == "waits":
+            return {"ms": self._waits_ms(order["from_ns"], order["to_ns"])}
         if order["do"] == "stop":
             self._stopping = True
             self._finish()
-            return {**self.verdict.as_object(), "latency_ms": self._latency()}
+            return {**self.verdict.as_object(), "latency_ms": percentiles(self._waits_ms())}
         return self.verdict.as_object()
 
-    def _latency(self, whiles_ns: Sequence[Sequence[int]] = ((0, 1 << 63),)) -> dict[str, float | None]:
-        """Of all requests, those that met a kill among them; or of those that were answered then."""
+    def _waits_ms(self, from_ns: int = 0, to_ns: int = 1 << 63) -> list[float]:
+        """Of all requests, those that met a kill among them; or of those that were answered in a while."""
         waits = []
-        for client, (from_ns, to_ns) in product(self._clients, whiles_ns):
+        for client in self._clients:
             first, last = bisect_right(client.replied_ns, from_ns), bisect_right(client.replied_ns, to_ns)
             pairs = zip(client.sent_ns[first:last], client.replied_ns[first:last], strict=True)
             waits += [(replied_ns - sent_ns) / 1e6 for sent_ns, replied_ns in pairs]
-        return {**percentiles(waits), "count": len(waits)}
+        return waits
 
     def _gap(self, kill_ns: int, view_ns: int | None) -> dict[str, Any]:
         waits = [client.longest_wait_ns(kill_ns) for client in self._clients]

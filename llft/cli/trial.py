@@ -184,9 +184,10 @@ class Trial:
             self.until("keep-its-members", REJOIN_PATIENCE_S, self._is_whole)
             self._tell(f"{self.count()['replies']} replies so far")
 
-    def latency(self, *whiles_ns: tuple[int, int]) -> dict[str, Any]:
-        """Of the requests that were answered then, from and to, all together."""
-        return self._order({"do": "latency", "whiles_ns": whiles_ns})
+    def waits_ms(self, from_ns: int, to_ns: int) -> list[float]:
+        """Of the requests that were answered in that time."""
+        waits: list[float] = self._order({"do": "waits", "from_ns": from_ns, "to_ns": to_ns})["ms"]
+        return waits
 
     def count(self) -> dict[str, Any]:
         """What the clients found so far."""

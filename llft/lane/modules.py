@@ -28,7 +28,6 @@ SINGLE = (
             "performing",
             "poller",
             "replica_process",
-            "resting",
             "spinning",
             "state/no_core",
             "surroundings",

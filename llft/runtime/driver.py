@@ -40,7 +40,6 @@ from llft.runtime.core_lock import CoreLock
 from llft.runtime.immediate import Immediate
 from llft.runtime.performing import performers
 from llft.runtime.poller import Poller
-from llft.runtime.resting import Resting
 from llft.runtime.spinning import Spinning
 from llft.runtime.surroundings import Network, World
 
@@ -56,7 +55,7 @@ class Driver:
         self.network = network
         self.world = world
         self.poller = poller
-        self.spinning, self.resting = Spinning(), Resting(over=True)
+        self.spinning = Spinning()
         self.lock = CoreLock()
         self.token = core.config.threads is ThreadMode.TOKEN
         self.application = Application(
@@ -77,9 +76,6 @@ class Driver:
         """Until when the pacemaker waits, if it serves the network: it knows of no earlier deadline."""
         self._performers = performers(self)
 
-    def pace(self, spinning: Spinning, resting: Resting) -> None:
-        self.spinning, self.resting = spinning, resting
-
     # -- what the program calls (llft.interpose.port.Port) ------------------------------------------
 
     def current(self) -> int:
@@ -88,8 +84,6 @@ class Driver:
 
     def call(self, operation: Operation) -> Result:
         thread: ApplicationThread = self._local.thread
-        if not self.resting.over:
-            self.resting.rest()
         if self._local.room.value > FRAMES_NEEDED:
             self._make_call(thread, operation, thread.ident)
         else:

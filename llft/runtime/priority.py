@@ -29,7 +29,6 @@ from llft import originals
 from llft.core.standing import PRIMARY, PROPOSING, RECOVERING
 from llft.instant import MS, SECOND
 from llft.journal.record import Record, RoleChanged, Suspected
-from llft.runtime.resting import Resting
 
 BACK: Final = 5
 """Nice value of a session: a third of what others get where there is not enough for all."""
@@ -97,10 +96,6 @@ class Behind:
         if wanted != self._nice and step_back(self._pid, wanted):
             self._nice = wanted
 
-    @property
-    def is_further(self) -> bool:
-        return self._tended_ns < self._nearer_ns
-
 
 class Priority:
     """Of a replica process, in one life. Called with the driver's lock held."""
@@ -112,7 +107,6 @@ class Priority:
         self._why = self._refused = ""
         self._began_ns = originals.monotonic_ns()
         self._behind = Behind() if nice >= BACK else None
-        self.resting = Resting(over=self._behind is None)
 
     def take(self, record: Record) -> None:
         """Of what happens to it: it may be needed at once."""
@@ -130,7 +124,6 @@ class Priority:
             self._come_forward("it has not caught up")
         elif self._behind is not None:
             self._behind.tend()
-            self.resting.over = not self._behind.is_further
 
     def start_anew(self, *, as_image: bool) -> None:
         """Its next life joins again."""
@@ -138,7 +131,6 @@ class Priority:
 
     def _come_forward(self, why: str) -> None:
         """Or at the next `tend`: without rights it may be changed once in 100 ms, on the whole host."""
-        self.resting.over = True
         try:
             _set(0, FORWARD)
         except OSError as error:

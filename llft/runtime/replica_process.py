@@ -67,7 +67,7 @@ class ReplicaProcess(OutsidePort):
         self.poller = Poller()
         settings = self._be_born(specification)
         self.driver = Driver(self.core, self, self, self.poller)
-        self.driver.pace(Spinning(settings.transport.spin_us * US), self.priority.resting)
+        self.driver.spinning = Spinning(settings.transport.spin_us * US)
         self.pacemaker = Pacemaker(self.driver, self._keep_house)
         self.checkpoints = Checkpoints(self, settings)
         self.call = self.driver.call
@@ -126,7 +126,7 @@ class ReplicaProcess(OutsidePort):
         self.poller = Poller()
         settings = self._be_born(specification)
         self.driver.begin_again(self.core, self.poller)
-        self.driver.pace(Spinning(settings.transport.spin_us * US), self.priority.resting)
+        self.driver.spinning = Spinning(settings.transport.spin_us * US)
 
     def start(self) -> None:
         own_log.keep()

@@ -16,7 +16,6 @@ from llft.identifiers import NO_BIRTH, NO_VIEW
 from llft.journal.record import Record, RoleChanged, Stamp, Suspected
 from llft.runtime import priority
 from llft.runtime.priority import BACK, FURTHER, NEARER, PATIENCE_NS, STARVED_NS, Behind, Priority, step_back
-from llft.runtime.resting import REST_S, RUN_NS, Resting
 
 HAS_AUTOGROUPS = os.path.exists("/proc/self/autogroup")
 STAMP = Stamp(0, 1, NO_BIRTH, NO_VIEW)
@@ -107,36 +106,6 @@ def test_who_gets_too_little_comes_nearer_at_once(kernel: Kernel, monkeypatch: p
     joiner.tend(caught_up=False)
     joiner.tend(caught_up=False)
     assert (joiner.is_back, kernel.nice) == (True, BACK)
-
-
-def test_it_rests_while_it_is_further_back_and_no_longer(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_ns = originals.monotonic_ns()
-    monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns)
-    joiner = Priority(kernel.said.append)
-    joiner.tend(caught_up=False)
-    assert not joiner.resting.over
-    now_ns += STARVED_NS + 1
-    joiner.tend(caught_up=False)
-    assert joiner.resting.over, "it gets too little as it is"
-    needed = Priority(kernel.said.append)
-    assert not needed.resting.over
-    needed.take(RoleChanged(STAMP, PRIMARY, ""))
-    assert needed.resting.over
-    assert Priority(kernel.said.append).resting.over, "it is not back"
-
-
-@pytest.mark.reference
-def test_a_rest_follows_so_much_of_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_ns, rests = 10 * RUN_NS, []
-    monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns)
-    monkeypatch.setattr(originals, "sleep", rests.append)
-    resting = Resting(over=False)
-    for step_ns in (0, RUN_NS // 2, RUN_NS // 2, 1, 0, RUN_NS):
-        now_ns += step_ns
-        resting.rest()
-    assert rests == [REST_S, REST_S], "at first, and once it had run so long"
 
 
 def test_a_process_that_works_for_it_is_brought_nearer(
