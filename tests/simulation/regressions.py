@@ -98,6 +98,8 @@ REGRESSIONS: list[Regression] = [
     Regression("partition-majority", 464, {}, "buffers: as partition 117, at four backups"),
     Regression("lost-client", 19, {}, "progress: what a remote group had flushed was not sent again"),
     Regression("lost-client-level1", 9, {}, "exactly_once: a message was with a backup, and nobody asked it"),
+    Regression("lost-client-level1", 82, {}, "progress: a new primary sent nothing of a history cut short"),
+    Regression("lost-client-level1", 115, {}, "resets: what was done without a backup was held against it"),
     Regression(
         "restart",
         0,

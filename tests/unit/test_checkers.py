@@ -34,6 +34,7 @@ from llft.journal.record import (
     ViewInstalled,
 )
 from llft.simulator.checkers import CHECKERS, check_all, losses
+from llft.simulator.checkers.alone import HEARD_NS
 from llft.simulator.checkers.generations import generations
 from llft.simulator.evidence import Evidence, ProcessState
 from llft.simulator.faults import CrashPrimaries, CrashPrimary, Partition, PerformedFault, PowerLoss
@@ -861,6 +862,41 @@ def test_resets_are_excused_by_a_double_failure_and_outside_the_model() -> None:
     story.profile = "lost-client"
     assert found(story) == []
     assert losses(story.evidence())["reset_connections"] == 1
+
+
+@pytest.mark.parametrize("joined_late", [False, True])
+def test_with_output_commit_only_what_was_done_alone_may_be_lost(joined_late: bool) -> None:
+    """A had performed operation 5 before B, which takes over without it, had its state; or long after."""
+    story = clean()
+    story.profile = "lost-client-level1"
+    lost = ConnectionEnded(story.stamp(B, VIEW_2), LINK, "reset", "lost: the remote group knows more")
+    story.records.append(lost)
+    assert found(story) == ["resets"], "B was there from the beginning"
+    unheard = next(
+        i for i, one in enumerate(story.records) if of(Operated, A)(one) and one.order_seq_num == 5
+    )
+    at_ns = story.records[unheard].stamp.time_ns + (1 if joined_late else -HEARD_NS - 1)
+    stamp = Stamp(at_ns, SERVERS, B, VIEW_1)
+    story.records.insert(unheard + 1, StateApplied(stamp, 4, 9, 1))
+    assert ("resets" in found(story)) is not joined_late
+
+
+@pytest.mark.parametrize("how", ["closed", "reset"])
+def test_with_output_commit_no_client_has_a_reply_to_what_was_lost(how: str) -> None:
+    """But to what A did alone; of which a client that had closed the connection cannot be told."""
+    for profile, alone, excused in (
+        ("lost-client", False, how == "reset"),
+        ("lost-client-level1", False, False),
+        ("lost-client-level1", True, True),
+    ):
+        story = partitioned(heard=False, client=how, server="reset")
+        reply_differs(story)
+        story.faults, story.profile = [], profile
+        if alone:
+            index = next(i for i, one in enumerate(story.records) if of(ViewInstalled, B)(one))
+            stamp = story.records[index].stamp._replace(view=VIEW_1)
+            story.records.insert(index, StateApplied(stamp, 4, 9, 1))
+        assert ("replies" in found(story)) is not excused
 
 
 def test_divergence_is_expected_when_a_bug_was_planted() -> None:

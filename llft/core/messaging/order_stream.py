@@ -101,9 +101,10 @@ class OrderStream:
             self.unreflected = max(self.unreflected, self.reflected.pop(0)[1])
 
     def reset_reflected(self, offset: int) -> None:
-        """A new primary knows nothing of what was reflected to the old one."""
+        """A new primary knows nothing of what was reflected to the old one, but that every member had what is
+        before `offset`; which may lie beyond the end, of a history that was cut off since."""
         self.reflected = []
-        self.unreflected = max(offset, self.start)
+        self.unreflected = min(max(offset, self.start), self.end)
 
     def discard(self, up_to: int) -> None:
         """Every member has it: nobody will ask again."""

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from llft.simulator.checkers.alone import lacks_what_was_done_alone
 from llft.simulator.checkers.excuses import branch_asked, connection_of, is_excused, was_partitioned
 from llft.simulator.checkers.survey import RESET, Group, Survey
 from llft.simulator.checkers.violation import Violation
@@ -156,9 +157,12 @@ def _excuse(case: _Case, group: Group, program: Any, request_id: int, outcome: R
     connection = connection_of(group, program, request_id)
     if connection is not None:
         server = survey.groups.get(connection.server_group_id)
-        told = is_excused(survey, connection) and (was_partitioned(survey) or group.was_reset(connection))
-        if server is not None and server.has_pruned and told:
-            return PRUNED_REPLY
+        if server is not None and server.has_pruned and is_excused(survey, connection):
+            alone = any(lacks_what_was_done_alone(server, view) for view in server.chain)
+            # Who had closed it before cannot be told of what was done alone.
+            told = group.was_reset(connection) or (alone and server.was_reset(connection))
+            if (told or was_partitioned(survey)) and (alone or not _waited_for_commit(survey)):
+                return PRUNED_REPLY
     elsewhere = [server_id for server_id in answers if case.branch_asked(request_id, server_id)]
     if outcome == NOT_DONE_OUTCOME:
         return REPEATED if len(elsewhere) == len(answers) else ""
@@ -166,6 +170,12 @@ def _excuse(case: _Case, group: Group, program: Any, request_id: int, outcome: R
         hidden = [one for one in elsewhere if outcome.sequence in case.unaccounted.get(one, ())]
         return REPEATED if hidden else ""
     return ""
+
+
+def _waited_for_commit(survey: Survey) -> bool:
+    """Then nobody has a reply that no backup knew of (D-10), but where there was none."""
+    profile = survey.evidence.profile
+    return profile.outside_clients and profile.output_commit_level > 0
 
 
 def _asked(case: _Case) -> None:

@@ -4,7 +4,8 @@ That is: outside the model, after a partition, or when primaries of two connecte
 about the same time. Where datagrams are lost, so may be a primary's heartbeats: one that lives and was
 superseded has failed there like any other. Allowed resets are counted as losses; any other is a violation.
 With output commit (D-10) a gateway has told nobody what no backup knows, so nothing may be lost, whatever
-fails together.
+fails together; but for what a primary did while it had no backup: who joins has that to catch up with, and if
+the primary and a client who could help fail before it has, it is lost.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from llft.identifiers import BirthId, ConnectionId
 from llft.instant import MS
 from llft.journal.record import ConnectionEnded, RoleChanged
+from llft.simulator.checkers.alone import lacks_what_was_done_alone
 from llft.simulator.checkers.survey import PRIMARY, Survey
 from llft.simulator.checkers.violation import Violation
 from llft.simulator.evidence import Evidence
@@ -46,8 +48,12 @@ def _lost_despite_commit(survey: Survey) -> list[Violation]:
     return [
         Violation(PROPERTY, f"{connection} was reset ({record.reason}) in spite of output commit.")
         for connection, record in first_resets(survey).items()
-        if record.reason.startswith("lost")
+        if record.reason.startswith("lost") and not _was_done_alone(survey, record)
     ]
+
+
+def _was_done_alone(survey: Survey, reset: ConnectionEnded) -> bool:
+    return lacks_what_was_done_alone(survey.groups[reset.stamp.group_id], reset.stamp.view)
 
 
 def first_resets(survey: Survey) -> dict[ConnectionId, ConnectionEnded]:
