@@ -9,12 +9,10 @@ its world doubtful, and of those all checks are made as of any fleet (`checks`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
 
 from llft.pipeline.audit import clearing, clock, drill, losses, pardons
 from llft.pipeline.audit.checks import findings, judging
@@ -40,30 +38,32 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASKS_PER_CORE = 4
-VERDICT_SCHEMA = StructType(
-    [
-        StructField("file", IntegerType()),
-        StructField("doubtful", ArrayType(LongType())),
-        StructField("findings", ArrayType(FINDING_SCHEMA)),
-    ]
-)
-"""Of a file: the worlds in which there may be something to be found, and the findings of the others."""
+
+
+class Verdict(NamedTuple):
+    """Of a file."""
+
+    file: str
+    doubtful: list[int]
+    """The worlds in which there may be something to be found."""
+    findings: list[dict[str, object]]
+    """Of the others (`FINDING_SCHEMA`)."""
 
 
 def judge_worlds(spark: SparkSession, files: Sequence[str]) -> pa.Table:
     """Findings (`FINDING_SCHEMA`). Each world is in one file only."""
     import pyarrow as pa
-    from pyarrow import compute
 
-    tasks = min(len(files), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    work = partial(_judge_files, tuple(files), tasks)
-    verdicts = spark.range(0, tasks, 1, tasks).mapInArrow(work, VERDICT_SCHEMA).toArrow().combine_chunks()
-    found = compute.list_flatten(verdicts["findings"]).combine_chunks()
-    tables = [pa.Table.from_arrays(found.flatten(), schema=to_arrow_schema(FINDING_SCHEMA))]
-    doubtful = [one for one in verdicts.to_pylist() if one["doubtful"]]
+    context = spark.sparkContext
+    tasks = min(len(files), TASKS_PER_CORE * context.defaultParallelism)
+    # No SQL: it takes seconds to begin with, and there is nothing for it to plan.
+    verdicts = context.parallelize(files, tasks).map(_judge).collect()
+    found = [one for verdict in verdicts for one in verdict.findings]
+    tables = [pa.Table.from_pylist(found, schema=to_arrow_schema(FINDING_SCHEMA))]
+    doubtful = [verdict for verdict in verdicts if verdict.doubtful]
     if doubtful:
-        worlds = [world for one in doubtful for world in one["doubtful"]]
-        tables.append(_judge_doubtful(spark, [files[one["file"]] for one in doubtful], worlds))
+        worlds = [world for verdict in doubtful for world in verdict.doubtful]
+        tables.append(_judge_doubtful(spark, [verdict.file for verdict in doubtful], worlds))
     return pa.concat_tables(tables)
 
 
@@ -75,19 +75,10 @@ def _judge_doubtful(spark: SparkSession, files: Sequence[str], worlds: Sequence[
     return found.cast(to_arrow_schema(FINDING_SCHEMA))
 
 
-def _judge_files(
-    files: Sequence[str], tasks: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """The batches tell which shares are this task's."""
-    import pyarrow as pa
-
-    schema = to_arrow_schema(VERDICT_SCHEMA)
-    for share in (number for batch in batches for number in batch.column(0).to_pylist()):
-        for number in range(share, len(files), tasks):
-            with opened(files[number]) as file:
-                doubtful, found = judge_file(file)
-            row = {"file": number, "doubtful": sorted(doubtful), "findings": found}
-            yield from pa.Table.from_pylist([row], schema=schema).to_batches()
+def _judge(path: str) -> Verdict:
+    with opened(path) as file:
+        doubtful, found = judge_file(file)
+    return Verdict(path, sorted(doubtful), found)
 
 
 def judge_file(file: ParquetFile) -> tuple[set[int], list[dict[str, object]]]:

@@ -35,7 +35,8 @@ PREDECESSORS = {
 
 
 def table_of(gathered: Gathered) -> pa.Table | None:
-    """None if there is nothing: no file is better than an empty one. A chunk for each kind."""
+    """None if there is nothing: no file is better than an empty one. A chunk for each kind; operations that
+    are rare have their own, for whoever looks for what is rare would have to read all others else."""
     import pyarrow as pa
 
     if not gathered.lanes:
@@ -43,7 +44,9 @@ def table_of(gathered: Gathered) -> pa.Table | None:
     stamps = gathered.stamps.joined()
     fields = {kind: columns.joined() for kind, columns in gathered.fields.items()}
     writer = _Writer(gathered, stamps, derive(gathered, stamps, fields))
-    return pa.Table.from_batches([writer.batch(kind, columns) for kind, columns in fields.items()])
+    return pa.Table.from_batches(
+        [batch for kind, columns in fields.items() for batch in writer.batches(kind, columns)]
+    )
 
 
 class _Writer:
@@ -55,18 +58,33 @@ class _Writer:
         self._world, self._process = np.array(worlds, np.int64), np.array(processes, np.int64)
         self._offset_ns = np.array(offsets, np.int64)
         self._births = value_array(births, arrow_schema().field("birth_id").type)
+        entries = list(gathered.codes.get("entry", ()))
+        self._entry_contents = np.array(
+            [content_of_entry(entry.encode("utf-8", "surrogatepass")) for entry in entries], np.int64
+        )
         self._values = {
             name: value_array(list(codes), arrow_schema().field(name).type)
             for name, codes in gathered.codes.items()
         }
 
-    def batch(self, kind: type, fields: dict[str, Numbers]) -> pa.RecordBatch:
+    def batches(self, kind: type, fields: dict[str, Numbers]) -> Iterator[pa.RecordBatch]:
+        rows = np.flatnonzero(self._derived.kind == KIND_CODES[kind])
+        in_order = np.sort(self._derived.order[rows])
+        if kind is Operated:
+            rare = self._derived.rare[rows]
+            parts = [part for part in (rows[rare], rows[~rare]) if len(part)]
+        else:
+            parts = [rows]
+        yield from (self._batch(kind, fields, part, in_order) for part in parts)
+
+    def _batch(
+        self, kind: type, fields: dict[str, Numbers], rows: Numbers, in_order: Numbers
+    ) -> pa.RecordBatch:
         import pyarrow as pa
 
-        rows = np.flatnonzero(self._derived.kind == KIND_CODES[kind])
         records = self._derived.order[rows]
         # Fields are in the order of the kind's records, rows in that of processes.
-        at = np.searchsorted(np.sort(records), records)
+        at = np.searchsorted(in_order, records)
         own = {name: values[at] for name, values in fields.items()}
         columns = dict(self._common(kind, rows, records))
         columns |= {name: self._array(name, values) for name, values in own.items()}
@@ -111,9 +129,7 @@ class _Writer:
         import pyarrow as pa
 
         if kind is Operated:
-            entries = list(self._gathered.codes["entry"])
-            contents = [content_of_entry(entry.encode("utf-8", "surrogatepass")) for entry in entries]
-            return {"content": pa.array(np.array(contents, np.int64)[own["entry"]])}
+            return {"content": pa.array(self._entry_contents[own["entry"]])}
         if kind is Sent:
             connections = list(self._gathered.codes["connection"])
             names = ("connection", "position", "timestamp", "size", "digest", "order_seq_num")

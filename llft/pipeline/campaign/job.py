@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION
 from llft.pipeline.audit.worlds import judge_worlds
-from llft.pipeline.campaign.columns import DONE_SCHEMA
 from llft.pipeline.campaign.outcome import RunSeed
 from llft.pipeline.campaign.plan import Batch, Campaign, Directory
 from llft.pipeline.campaign.work import worker
@@ -78,15 +78,16 @@ def _simulate(
     *,
     tell: Tell,
 ) -> None:
-    """A task per batch. The job runs in a thread, so that this one can count what has come in."""
-    work = worker(run_seed, campaign.cells, todo, directory)
-    # A range makes exactly so many partitions of one row each; shuffling rows to partitions would not.
-    job = spark.range(0, len(todo), 1, len(todo)).mapInArrow(work, DONE_SCHEMA)
+    """A task per batch. The job runs in a thread, so that this one can count what has come in. An RDD:
+    Spark's SQL has nothing to plan here, and takes seconds to begin with."""
+    work = worker(run_seed, campaign.cells, directory)
+    given_out = spark.sparkContext.parallelize(todo, len(todo))
+    count = Count.of(campaign, directory)
     failures: list[Exception] = []
 
     def run() -> None:
         try:
-            job.collect()
+            given_out.foreachPartition(work)
         except Exception as error:  # noqa: BLE001 - raised again in the thread that waits
             failures.append(error)
 
@@ -95,7 +96,7 @@ def _simulate(
     try:
         while thread.is_alive():
             thread.join(POLL_INTERVAL_S)
-            tell(done_seeds(campaign, directory))
+            tell(count.seeds())
     except BaseException:
         spark.sparkContext.cancelAllJobs()
         raise
@@ -103,13 +104,22 @@ def _simulate(
         raise failures[0]
 
 
-def done_seeds(campaign: Campaign, directory: Directory) -> int:
-    numbers = {name for name in os.listdir(directory.path / "outcomes") if name.startswith("batch-")}
-    return sum(
-        len(batch.seeds)
-        for batch in campaign.batches()
-        if directory.outcome_file(batch.number).name in numbers
-    )
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Of what is done, often asked for: a batch is done that has outcomes."""
+
+    path: Path
+    sizes: dict[str, int]
+    """Of every batch, by the name of its outcomes."""
+
+    @classmethod
+    def of(cls, campaign: Campaign, directory: Directory) -> Count:
+        files = {batch: directory.outcome_file(batch.number) for batch in campaign.batches()}
+        sizes = {file.name: len(batch.seeds) for batch, file in files.items()}
+        return cls(directory.path / "outcomes", sizes)
+
+    def seeds(self) -> int:
+        return sum(self.sizes.get(name, 0) for name in os.listdir(self.path))
 
 
 def journal_files(batches: Sequence[Batch], directory: Directory) -> list[str]:
