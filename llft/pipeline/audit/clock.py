@@ -49,9 +49,8 @@ def steps_back(rows: Rows, outlined: pa.Table, lives: DataFrame) -> DataFrame:
     named = readings.join(F.broadcast(whose), ["process", "life"], "inner")
     within = named.filter("last_at IS NULL").select(*CLOCK, *READING, "previous", "replica")
     every = within.unionByName(_between(named.filter("last_at IS NOT NULL").transform(_ends)))
-    first = every.groupBy(*CLOCK).agg(
-        F.min_by(F.struct(*READING, "previous", "replica"), "order_seq_num").alias("one")
-    )
+    # The order number comes first among them; of several replicas that read it the same one is always named.
+    first = every.groupBy(*CLOCK).agg(F.min(F.struct(*READING, "previous", "replica")).alias("one"))
     return first.select(*CLOCK, "one.*").transform(_as_findings)
 
 
