@@ -13,6 +13,9 @@
     watermark    nothing is collected before all had it
     losses       what a pruned branch, or a primary that nobody heard, did for nothing
     checks       all of them, by name
+    worlds       files that have whole worlds, each judged by one worker; in doubt by `checks`
+    clearing     of whole worlds: connections of which nothing can be found
+    pardons      of whole worlds: `excuses`
 
 Rows are judged where they lie: what is frequent is aggregated into fingerprints before anything is moved,
 and only what does not agree is looked at row by row. Rare records go to plain Python, a group at a time.

@@ -112,8 +112,9 @@ def parts(case: Case) -> Iterator[tuple[str, Callable[[], DataFrame]]]:
         yield from _of_connections(case)
     if case.outline.suspects.num_rows:
         yield "agreement", lambda: agreement.divergences(case.rows, case.outline, case.lives)
-    if not case.lives.filter(losses.IS_CUT).isEmpty():
-        yield "losses", lambda: losses.lost_operations(case.records, case.lives)
+    cuts = losses.cuts_of(case.outline.lives)
+    if cuts:
+        yield "losses", lambda: losses.lost_operations(case.rows, cuts)
 
 
 def _of_connections(case: Case) -> Iterator[tuple[str, Callable[[], DataFrame]]]:

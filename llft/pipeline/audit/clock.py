@@ -42,19 +42,40 @@ READING_SCHEMA = StructType(
 
 def steps_back(rows: Rows, outlined: pa.Table, lives: DataFrame) -> DataFrame:
     """Findings: the first step back of each clock. `outlined`: the lives again, for those who read rows."""
-    columns = [outlined[name].to_pylist() for name in ("process", "life", "limit")]
-    limits = {(one, life): limit for one, life, limit in zip(*columns, strict=True) if limit != NO_LIMIT}
-    readings = rows.through(
-        READING_SCHEMA, Pass(partial(read_clocks, limits), COLUMNS, {"kind": ("ClockRead",)})
-    ).select(*OWNER, *READING, "previous", "last_at", "last_value_ns")
+    readings = rows.through(READING_SCHEMA, reading(outlined)).select(
+        *OWNER, *READING, "previous", "last_at", "last_value_ns"
+    )
     whose = lives.select("world", "group_id", "process", "life", "epoch", "replica")
     named = readings.join(F.broadcast(whose), ["process", "life"], "inner")
     within = named.filter("last_at IS NULL").select(*CLOCK, *READING, "previous", "replica")
     every = within.unionByName(_between(named.filter("last_at IS NOT NULL").transform(_ends)))
-    first = every.groupBy(*CLOCK).agg(
-        F.min_by(F.struct(*READING, "previous", "replica"), "order_seq_num").alias("one")
-    )
+    # The order number comes first among them; of several replicas that read it the same one is always named.
+    first = every.groupBy(*CLOCK).agg(F.min(F.struct(*READING, "previous", "replica")).alias("one"))
     return first.select(*CLOCK, "one.*").transform(_as_findings)
+
+
+def reading(outlined: pa.Table) -> Pass:
+    columns = [outlined[name].to_pylist() for name in ("process", "life", "limit")]
+    limits = {(one, life): limit for one, life, limit in zip(*columns, strict=True) if limit != NO_LIMIT}
+    return Pass(partial(read_clocks, limits), COLUMNS, {"kind": ("ClockRead",)})
+
+
+def worlds_with_steps_back(readings: Iterable[pa.RecordBatch], outlined: pa.Table) -> set[int]:
+    """The same question about whole worlds, of which all readings are here."""
+    columns = (outlined[name].to_pylist() for name in ("process", "life", "world", "group_id", "epoch"))
+    whose = {(process, life): rest for process, life, *rest in zip(*columns, strict=True)}
+    found: set[int] = set()
+    clocks: dict[tuple[int, ...], list[dict[str, int]]] = {}
+    for row in (row for batch in readings for row in batch.to_pylist()):
+        world, *group = whose[row["process"], row["life"]]
+        if row["last_at"] is None:
+            found.add(world)
+        clocks.setdefault((world, *group, row["clock_id"]), []).append(row)
+    for (world, *_), pieces in clocks.items():
+        ends = [(one["last_at"], one["last_value_ns"]) for one in pieces if one["last_at"] is not None]
+        if any(at < one["order_seq_num"] and one["value_ns"] < ns for one in pieces for at, ns in ends):
+            found.add(world)
+    return found
 
 
 def read_clocks(

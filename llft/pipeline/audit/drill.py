@@ -175,6 +175,13 @@ def _is_suspected(drill: Drill, batch: pa.RecordBatch) -> Numbers:
         world, group_id, process, life = (int(owner[begin]) for owner in owners)
         epoch, limit, _ = drill.whose.get((process, life), (0, 0, ""))
         buckets = drill.places.get((world, group_id, epoch, kinds[begin].as_py()), frozenset())
-        run = number[begin:end]
-        wanted[begin:end] = np.isin(run >> BUCKET_BITS, list(buckets)) & (run < limit)
+        if buckets:
+            run = number[begin:end]
+            wanted[begin:end] = _is_in(run >> BUCKET_BITS, buckets) & (run < limit)
     return wanted
+
+
+def _is_in(bucket: Numbers, buckets: frozenset[int]) -> Numbers | bool:
+    """A short run is in one bucket, mostly."""
+    low, high = int(bucket.min()), int(bucket.max())
+    return low in buckets if low == high else np.isin(bucket, list(buckets))

@@ -91,6 +91,10 @@ class Group:
     prints: list[Print] = field(default_factory=list)
 
 
+Groups = dict[tuple[int, int], Group]
+"""By world and group."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outline:
     """Tables on the driver, from where every check takes what it needs."""
@@ -109,7 +113,12 @@ def outline(rows: Rows, prints: DataFrame | None = None) -> Outline:
         both = rows.through(BOTH_SCHEMA, GATHERING, PRINTING)
     else:
         both = rows.through(RARE_SCHEMA, GATHERING).unionByName(prints, allowMissingColumns=True)
-    outlined = both.repartition("world", "group_id").mapInArrow(_outline_groups, OUTLINE_SCHEMA).toArrow()
+    outlined = both.repartition("world", "group_id").mapInArrow(_outline_groups, OUTLINE_SCHEMA)
+    return unfolded(outlined.toArrow())
+
+
+def unfolded(outlined: pa.Table) -> Outline:
+    """`OUTLINE_SCHEMA` as tables."""
     return Outline(*(_unfolded(outlined, name) for name in ("lives", "findings", "suspects")))
 
 
@@ -135,10 +144,7 @@ def _as_json(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _outline_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All rows of a group are here, in any order."""
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    groups: dict[tuple[int, int], Group] = {}
+    groups: Groups = {}
     for batch in batches:
         columns = (batch.column(name).to_pylist() for name in ("world", "group_id", "rare", *Print._fields))
         for world, group_id, rare, *printed in zip(*columns, strict=True):
@@ -147,8 +153,16 @@ def _outline_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
                 group.prints.append(Print._make(printed))
             else:
                 group.rare.append(json.loads(rare))
+    yield from outline_groups(groups).to_batches()
+
+
+def outline_groups(groups: Groups) -> pa.Table:
+    """`OUTLINE_SCHEMA`."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     outlined = [_outline_group(*whose, group) for whose, group in sorted(groups.items())]
-    yield from pa.Table.from_pylist(outlined, schema=to_arrow_schema(OUTLINE_SCHEMA)).to_batches()
+    return pa.Table.from_pylist(outlined, schema=to_arrow_schema(OUTLINE_SCHEMA))
 
 
 def _outline_group(world: int, group_id: int, group: Group) -> dict[str, Any]:

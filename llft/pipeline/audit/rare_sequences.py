@@ -80,8 +80,8 @@ def _first_bad_state(
         number, digest = row.order_seq_num, row.digest
         assert number is not None and digest is not None
         digests = taken.get(number, [])
-        told = not history.partial and reached.get(row.view.birth_id, 0) >= number
-        if digest not in digests and (digests or told):
+        told = reached.get(row.view.birth_id, 0) >= number
+        if digest not in digests and (digests or (told and not history.partial)):
             expected, found = " or ".join(f"{one:#x}" for one in digests) or "none", f"{digest:#x}"
             text = f"adopted the state {found} of operation {number}; the state taken there is {expected}."
         elif number < newest:

@@ -115,7 +115,7 @@ def measure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keys = [numbers(column) for column in names]
         if tuple(int(key[0]) for key in keys) != current:
             meter = Meter()
-        columns = _measured(meter, run_starts(*keys), *map(numbers, batch.select(list(MEASURED)).columns))
+        columns = measured(meter, run_starts(*keys), *map(numbers, batch.select(list(MEASURED)).columns))
         current = tuple(int(key[-1]) for key in keys)
         arrays = [
             pa.array(columns[one.name], one.type) if one.name in columns else batch.column(one.name)
@@ -124,7 +124,7 @@ def measure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _measured(
+def measured(
     meter: Meter, starts: Numbers, position: Numbers, size: Numbers, digest: Numbers
 ) -> dict[str, Numbers]:
     """All runs at once; only those with flags to be taken out of the digests go step by step. The meter goes

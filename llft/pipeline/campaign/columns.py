@@ -41,6 +41,3 @@ OUTCOME_SCHEMA = _columns(
     cpu_s=DoubleType(),
 )
 """A row per seed (`outcome.row_of`)."""
-
-DONE_SCHEMA = _columns(batch=IntegerType(), seeds=IntegerType(), attempt=IntegerType())
-"""A row per batch."""

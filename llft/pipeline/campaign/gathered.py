@@ -7,6 +7,7 @@ is so few different values that each is given a number.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -75,16 +76,12 @@ class Gathered:
 
 def gather(into: Gathered, records: Iterable[Record], *, world: int) -> None:
     """Each process's records in their order, which is that of its journal."""
-    by_kind: dict[type, list[Record]] = {}
+    by_kind: dict[type, list[Record]] = defaultdict(list)
     every = list(records)
     if not every:
         return
     for record in every:
-        kind = type(record)
-        if kind in by_kind:
-            by_kind[kind].append(record)
-        else:
-            by_kind[kind] = [record]
+        by_kind[type(record)].append(record)
     _gather_stamps(into, every, world)
     for kind, rows in by_kind.items():
         columns = into.fields.setdefault(kind, Columns())

@@ -15,19 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from llft.pipeline.audit.checks import findings, judging
 from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION
-from llft.pipeline.campaign.columns import DONE_SCHEMA, OUTCOME_SCHEMA
+from llft.pipeline.audit.worlds import judge_worlds
 from llft.pipeline.campaign.outcome import RunSeed
 from llft.pipeline.campaign.plan import Batch, Campaign, Directory
 from llft.pipeline.campaign.work import worker
-from llft.pipeline.ingest import split
-from llft.pipeline.schema import RECORD_SCHEMA
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 POLL_INTERVAL_S = 0.2
 
@@ -66,7 +63,7 @@ def run_campaign(
         if not directory.finding_file(number).exists():
             _judge(spark, batches, directory, number)
         if not keep_journals:
-            _forget_clean(spark, batches, directory, number)
+            _forget_clean(batches, directory, number)
         simulating_s += simulated_s - begun_s
         judging_s += time.monotonic() - simulated_s
     return Timing(simulating_s, judging_s, simulated)
@@ -81,15 +78,16 @@ def _simulate(
     *,
     tell: Tell,
 ) -> None:
-    """A task per batch. The job runs in a thread, so that this one can count what has come in."""
-    work = worker(run_seed, campaign.cells, todo, directory)
-    # A range makes exactly so many partitions of one row each; shuffling rows to partitions would not.
-    job = spark.range(0, len(todo), 1, len(todo)).mapInArrow(work, DONE_SCHEMA)
+    """A task per batch. The job runs in a thread, so that this one can count what has come in. An RDD:
+    Spark's SQL has nothing to plan here, and takes seconds to begin with."""
+    work = worker(run_seed, campaign.cells, directory)
+    given_out = spark.sparkContext.parallelize(todo, len(todo))
+    count = Count.of(campaign, directory)
     failures: list[Exception] = []
 
     def run() -> None:
         try:
-            job.collect()
+            given_out.foreachPartition(work)
         except Exception as error:  # noqa: BLE001 - raised again in the thread that waits
             failures.append(error)
 
@@ -98,7 +96,7 @@ def _simulate(
     try:
         while thread.is_alive():
             thread.join(POLL_INTERVAL_S)
-            tell(done_seeds(campaign, directory))
+            tell(count.seeds())
     except BaseException:
         spark.sparkContext.cancelAllJobs()
         raise
@@ -106,13 +104,22 @@ def _simulate(
         raise failures[0]
 
 
-def done_seeds(campaign: Campaign, directory: Directory) -> int:
-    numbers = {name for name in os.listdir(directory.path / "outcomes") if name.startswith("batch-")}
-    return sum(
-        len(batch.seeds)
-        for batch in campaign.batches()
-        if directory.outcome_file(batch.number).name in numbers
-    )
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Of what is done, often asked for: a batch is done that has outcomes."""
+
+    path: Path
+    sizes: dict[str, int]
+    """Of every batch, by the name of its outcomes."""
+
+    @classmethod
+    def of(cls, campaign: Campaign, directory: Directory) -> Count:
+        files = {batch: directory.outcome_file(batch.number) for batch in campaign.batches()}
+        sizes = {file.name: len(batch.seeds) for batch, file in files.items()}
+        return cls(directory.path / "outcomes", sizes)
+
+    def seeds(self) -> int:
+        return sum(self.sizes.get(name, 0) for name in os.listdir(self.path))
 
 
 def journal_files(batches: Sequence[Batch], directory: Directory) -> list[str]:
@@ -122,37 +129,28 @@ def journal_files(batches: Sequence[Batch], directory: Directory) -> list[str]:
 
 
 def _judge(spark: SparkSession, batches: Sequence[Batch], directory: Directory, number: int) -> None:
+    """All records of a world are in the file of its batch, so the audit need not gather them."""
+    from pyarrow import parquet
+
+    files = journal_files(batches, directory)
+    found = judge_worlds(spark, files) if files else to_arrow_schema(FINDING_SCHEMA).empty_table()
     target = directory.finding_file(number)
     draft = target.with_name(f".{target.name}")
-    files = journal_files(batches, directory)
-    if not files:
-        found = spark.createDataFrame([], FINDING_SCHEMA)
-        _write(found, draft, target)
-        return
-    records = spark.read.schema(RECORD_SCHEMA).parquet(*files)
-    nothing = split(spark.createDataFrame([], RECORD_SCHEMA)).quarantined
-    with judging(records, nothing, files=files) as case:
-        _write(findings(case), draft, target)
-
-
-def _write(found: DataFrame, draft: Path, target: Path) -> None:
-    found.coalesce(1).write.mode("overwrite").parquet(str(draft))
+    parquet.write_table(found, draft)
     os.replace(draft, target)
 
 
-def _forget_clean(spark: SparkSession, batches: Sequence[Batch], directory: Directory, number: int) -> None:
+def _forget_clean(batches: Sequence[Batch], directory: Directory, number: int) -> None:
     """Journals of batches about which there is nothing to find out: a seed gives them again at any time."""
-    if not journal_files(batches, directory):
-        return
-    outcomes = spark.read.schema(OUTCOME_SCHEMA).parquet(
-        *(str(directory.outcome_file(batch.number)) for batch in batches)
-    )
-    violated = outcomes.filter(F.size("violations") > 0).select("world")
-    found = spark.read.schema(FINDING_SCHEMA).parquet(str(directory.finding_file(number)))
-    accused = found.filter(F.col("severity") == VIOLATION).select("world")
-    worlds = violated.union(accused).distinct()
-    guilty = outcomes.join(worlds, "world", "leftsemi").select("cell", "seed").collect()
-    kept = {(row.cell, row.seed) for row in guilty}
+    from pyarrow import compute, parquet
+
+    found = parquet.read_table(directory.finding_file(number), columns=["world", "severity"])
+    accused = found.filter(compute.equal(found["severity"], VIOLATION))["world"]
     for batch in batches:
-        if not any((batch.cell, seed) in kept for seed in batch.seeds):
+        if not directory.journal_file(batch.number).exists():
+            continue
+        outcomes = parquet.read_table(directory.outcome_file(batch.number), columns=["world", "violations"])
+        violated = compute.greater(compute.list_value_length(outcomes["violations"]), 0)
+        guilty = compute.or_(violated, compute.is_in(outcomes["world"], value_set=accused))
+        if not compute.any(guilty).as_py():
             directory.journal_file(batch.number).unlink(missing_ok=True)

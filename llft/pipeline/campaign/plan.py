@@ -24,7 +24,7 @@ SLICE_BATCHES = 64
 LAST_PARTS = 4
 """The last two batches of a campaign are given out in so many parts each: else all wait for the one who was
 given a whole one last."""
-VERSION = 2
+VERSION = 3
 """Of how seeds are batched and journals lie: files of another one are not gone on with."""
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from llft.pipeline.campaign.columns import DONE_SCHEMA, OUTCOME_SCHEMA
+from llft.pipeline.campaign.columns import OUTCOME_SCHEMA
 from llft.pipeline.campaign.encode import Gathered, gather, table_of
 from llft.pipeline.campaign.isolation import run_alone, run_guarded
 from llft.pipeline.campaign.outcome import Cell, RunSeed, row_of, world_of
@@ -26,25 +26,18 @@ from llft.pipeline.campaign.plan import Batch, Directory
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Work = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+Work = Callable[[Iterable[Batch]], None]
 
 
-def worker(run_seed: RunSeed, cells: Sequence[Cell], todo: Sequence[Batch], directory: Directory) -> Work:
-    """A function for `mapInArrow`: indexes of `todo` in, what was done out."""
+def worker(run_seed: RunSeed, cells: Sequence[Cell], directory: Directory) -> Work:
+    """A function for the partitions of an RDD of batches."""
 
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
+    def work(batches: Iterable[Batch]) -> None:
         context = TaskContext.get()
-        attempt = context.attemptNumber() if context is not None else 0
-        schema = to_arrow_schema(DONE_SCHEMA)
-        for incoming in batches:
-            for index in incoming.column(0).to_pylist():
-                batch = todo[index]
-                with _collector_off():
-                    run_batch(run_seed, cells[batch.cell], batch, directory, alone=attempt > 0)
-                done = {"batch": batch.number, "seeds": len(batch.seeds), "attempt": attempt}
-                yield from pa.Table.from_pylist([done], schema=schema).to_batches()
+        again = context is not None and context.attemptNumber() > 0
+        for batch in batches:
+            with _collector_off():
+                run_batch(run_seed, cells[batch.cell], batch, directory, alone=again)
 
     return work
 
@@ -91,7 +84,7 @@ def write_whole(table: pa.Table, path: Path) -> None:
 
     draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
     with parquet.ParquetWriter(
-        draft, table.schema, compression="lz4", use_dictionary=False, write_statistics=["kind"]
+        draft, table.schema, compression="lz4", use_dictionary=False, write_statistics=["kind", "rare"]
     ) as writer:
         for batch in table.to_batches():
             writer.write_batch(batch)
