@@ -10,7 +10,7 @@ from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId, ViewId
 from llft.journal.batch import Row
 from llft.journal.record import ClockRead, Operated, Record, Stamp
-from llft.wire.order import TEMPLATES, TIME, Entry, describe
+from llft.wire.order import GENERAL, SOCKET, TEMPLATES, TIME, Entry, describe
 
 _new_tuple: Final = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
@@ -84,10 +84,12 @@ class Outbox:
         """Journal that an operation was performed, whose entry has this number in the order log."""
         kind = entry[0]
         template = TEMPLATES.get(kind)
-        if template is None:
-            self.record(Operated, number, describe(entry))
-        else:
+        if template is not None:
             self.note((Operated, number, template, entry))
+        elif kind == SOCKET or kind == GENERAL:
+            self.note((Operated, number, describe(entry)))
+        else:
+            self.record(Operated, number, describe(entry))
         if kind == TIME:
             self.note((ClockRead, entry[3], entry[4], number))
 

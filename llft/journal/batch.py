@@ -6,6 +6,7 @@ looks at them but a checker: so the core hands on what they are made of, and the
     row      (kind, field, ...): the record's type, and its fields behind the stamp
              (Operated, number, template, entry): the entry's text is not written out yet; each %d of the
              template stands for the entry's next number, behind its kind
+             (Operated, number, text): of an entry that has bytes in it
     batch    rows that follow one another in one step of the core: they have one stamp
 
 A row holds numbers, tuples of numbers, and short plain words: as much memory as its record.
@@ -46,7 +47,7 @@ def one_by_one(write: Callable[[Record], None]) -> Callable[[Batch], None]:
 
 def _record(stamp: Stamp, row: Row) -> Record:
     kind = row[0]
-    if kind is Operated:
+    if kind is Operated and len(row) == 4:
         _, number, template, entry = row
         return Operated(stamp, number, fill(template, entry))
     made: Record = kind(stamp, *row[1:])

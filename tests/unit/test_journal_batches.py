@@ -40,7 +40,7 @@ from llft.journal.record import (
 )
 from llft.journal.writer import JournalWriter
 from llft.lane import choice
-from llft.wire.order import READ, SEND, TEMPLATES, TIME, describe
+from llft.wire.order import GENERAL, READ, SEND, SOCKET, TEMPLATES, TIME, describe
 
 BIRTH = BirthId(1, 2, 3)
 WHO = (7, BIRTH, ViewId(1, 1, BIRTH))
@@ -52,6 +52,8 @@ ROWS: list[Row] = [
     (Sent, CONNECTION, 4, 1, 2, 3, 0xFFFFFFFF, 10),
     (Operated, 10, TEMPLATES[SEND], (SEND, 4, 1, 3, 80, 0xFFFFFFFF)),
     (ClockRead, 1, -1, 11),
+    (Operated, 12, describe((SOCKET, 4, 1, 3, 80, b"\x01\x02"))),
+    (Operated, 13, describe((GENERAL, 4, 1, 3, 80, bytes(range(100))))),
     (Collected, CONNECTION, "sent", 12),
 ]
 Encode = Callable[[list[Batch]], bytes | None]
@@ -70,6 +72,7 @@ rows = st.one_of(
     st.tuples(st.just(Sent), connections, numbers, numbers, numbers, numbers, numbers, numbers),
     st.tuples(st.just(ClockRead), numbers, numbers, numbers),
     st.tuples(st.just(Collected), connections, st.sampled_from(["sent", "delivered"]) | st.text(), numbers),
+    st.tuples(st.just(Operated), numbers, st.text()),
     st.tuples(st.just(Operated), numbers, st.sampled_from(list(TEMPLATES.values())).flatmap(entries_of)).map(
         lambda made: (*made[:2], *made[2])
     ),
