@@ -8,7 +8,7 @@ from typing import Any, Final
 from llft.core.effects import Effect, Multicast, Transmit, WriteBatch, WriteRecord
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId, ViewId
-from llft.journal.batch import Row
+from llft.journal.batch import Readings, Row
 from llft.journal.record import ClockRead, Operated, Record, Stamp
 from llft.wire.order import GENERAL, SOCKET, TEMPLATES, TIME, Entry, describe
 
@@ -86,12 +86,16 @@ class Outbox:
         template = TEMPLATES.get(kind)
         if template is not None:
             self.note((Operated, number, template, entry))
-        elif kind == SOCKET or kind == GENERAL:
+        elif kind in (SOCKET, GENERAL):
             self.note((Operated, number, describe(entry)))
         else:
             self.record(Operated, number, describe(entry))
         if kind == TIME:
             self.note((ClockRead, entry[3], entry[4], number))
+
+    def note_readings(self, first: int, pick: int, thread: int, clock_id: int, values: list[int]) -> None:
+        """The same of clock readings that follow one another, of which the first has this number."""
+        self.note((Readings, first, pick, thread, clock_id, values))
 
     def record_of_view(self, view: ViewId, kind: Callable[..., Record], *fields: Any) -> None:
         """The same, of another view than the one that this replica is in by now."""

@@ -8,6 +8,7 @@ bytes raise PeerError, again at every further call, and move nothing.
 from __future__ import annotations
 
 from llft.errors import PeerError
+from llft.wire.many_times import decode_times
 from llft.wire.order_context import OrderContext
 from llft.wire.order_entries import (
     KIND_MASK,
@@ -98,6 +99,19 @@ class OrderDecoder:
             return self._decode()
         except IndexError:
             return None
+
+    def readings_behind(self, entry: Entry) -> list[Entry]:
+        """The last entry handed out was this clock reading: those that follow it and are like it but for
+        their values, as far as they are whole. Maybe not all, and none where nothing is compiled."""
+        if decode_times is None or self._run:
+            return []
+        entries, position = decode_times(self._buffer, self._position, entry)
+        if entries:
+            self.offset += position - self._position
+            self._position = position
+            self.count += len(entries)
+            self.context.note_clock(entry[3], entries[-1][4])
+        return entries
 
     def _decode(self) -> Entry:
         buffer = self._buffer

@@ -58,7 +58,7 @@ def describe(entry: Entry) -> str:
     template = TEMPLATES.get(kind)
     if template is not None:
         return template % entry[1 : 1 + template.count("%d")]
-    if kind == SOCKET or kind == GENERAL:
+    if kind in (SOCKET, GENERAL):
         word, item = ("socket", "fd") if kind == SOCKET else ("general", "operation")
         _, pick, thread, identifier, count, data = entry
         return f"{word} pick={pick} thread={thread} {item}={identifier} count={count} data={_text(data)}"
