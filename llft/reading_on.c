@@ -1,4 +1,5 @@
-/* Calls that a thread of the program makes without the core: clock readings and random bytes, in *runs*.
+/* Calls that a thread of the program makes without the core, in *runs*: clock readings, random bytes, reads that
+ * find nothing.
  *
  * A run is lent by whoever holds the driver's lock (`open_live`, `open_log`), to one thread, and is taken back
  * (`close`) by whoever takes that lock next: `llft/core/run.py` has the laws. In between, a call is an item
@@ -18,11 +19,12 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { ITEMS_MAX = 64, CLOCKS = 3, RANDOM = 16, RANDOM_MAX = 256 };
+enum { ITEMS_MAX = 64, CLOCKS = 3, RANDOM = 16, RANDOM_MAX = 256, NOTHING = 17 };
 
 static struct {
     unsigned long thread; /* to whom it is lent; 0: to nobody */
     int limit, used;
+    long long idle; /* at a primary: where there is nothing to be read; -1: nowhere that is known */
     PyObject *log; /* at a backup: what the calls give, by their places. At a primary there is none. */
     uint8_t codes[ITEMS_MAX];
     union {
@@ -98,6 +100,28 @@ static PyObject *reading(PyObject *module, PyObject *argument) {
     if (clock_id < 0 || clock_id >= CLOCKS || !read_clock((int)clock_id, &value))
         Py_RETURN_NONE;
     return PyLong_FromLongLong(value);
+}
+
+/* A read of this descriptor that does not wait: whether there is nothing. False: it goes the usual way. */
+static PyObject *nothing(PyObject *module, PyObject *argument) {
+    (void)module;
+    int overflow;
+    long long fd = PyLong_AsLongLongAndOverflow(argument, &overflow);
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    if (fd < 0 || !may_call())
+        Py_RETURN_FALSE;
+    if (run.log) {
+        if (run.codes[run.used] != NOTHING || PyLong_AsLongLong(PyList_GET_ITEM(run.log, run.used)) != fd)
+            Py_RETURN_FALSE;
+    } else {
+        if (fd != run.idle)
+            Py_RETURN_FALSE;
+        run.codes[run.used] = NOTHING;
+        run.items[run.used].number = fd;
+    }
+    was_called();
+    Py_RETURN_TRUE;
 }
 
 static PyObject *drawn_at_backup(Py_ssize_t size) {
@@ -183,11 +207,12 @@ static PyObject *open_live(PyObject *module, PyObject *arguments) {
     (void)module;
     unsigned long thread;
     int limit;
-    long long offsets[CLOCKS], lasts[CLOCKS];
-    if (!PyArg_ParseTuple(arguments, "ki(LLLLLL)", &thread, &limit, &offsets[0], &lasts[0], &offsets[1], &lasts[1],
-                          &offsets[2], &lasts[2]))
+    long long offsets[CLOCKS], lasts[CLOCKS], idle;
+    if (!PyArg_ParseTuple(arguments, "ki(LLLLLL)L", &thread, &limit, &offsets[0], &lasts[0], &offsets[1], &lasts[1],
+                          &offsets[2], &lasts[2], &idle))
         return NULL;
     forget();
+    run.idle = idle;
     for (int at = 0; at < CLOCKS; at++) {
         run.clocks[at].offset = offsets[at];
         run.clocks[at].last = lasts[at];
@@ -209,7 +234,7 @@ static PyObject *open_log(PyObject *module, PyObject *arguments) {
     for (int at = 0; sound && at < count; at++) {
         PyObject *value = PyList_GET_ITEM(values, at);
         run.codes[at] = ((uint8_t *)codes.buf)[at];
-        if (run.codes[at] < CLOCKS)
+        if (run.codes[at] < CLOCKS || run.codes[at] == NOTHING)
             sound = PyLong_Check(value) && (PyLong_AsLongLong(value) != -1 || !PyErr_Occurred());
     }
     PyBuffer_Release(&codes);
@@ -289,6 +314,7 @@ static PyObject *set_calls(PyObject *module, PyObject *count) {
 static PyMethodDef methods[] = {
     {"function", (PyCFunction)(void (*)(void))function, METH_FASTCALL, "A function of the program's, by its name."},
     {"reading", reading, METH_O, "A reading of this clock, or None: it goes the usual way."},
+    {"nothing", nothing, METH_O, "Whether a read of this descriptor finds nothing; False: it goes the usual way."},
     {"open_live", open_live, METH_VARARGS, "Lend a thread so many calls, at a primary."},
     {"open_log", open_log, METH_VARARGS, "Lend a thread what the log says of its next calls."},
     {"is_open", is_open, METH_NOARGS, "Whether a run is lent."},

@@ -7,8 +7,12 @@ def function(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
 def reading(clock_id: int) -> int | None:
     """None: it goes the usual way."""
 
-def open_live(ident: int, limit: int, clocks: tuple[int, int, int, int, int, int]) -> None:
-    """Lend a native thread so many calls. `clocks`: offset and last reading of each."""
+def nothing(fd: int) -> bool:
+    """A read of this descriptor that does not wait finds nothing. False: it goes the usual way."""
+
+def open_live(ident: int, limit: int, clocks: tuple[int, int, int, int, int, int], idle: int) -> None:
+    """Lend a native thread so many calls. `clocks`: offset and last reading of each. `idle`: a descriptor
+    that has nothing to be read, or -1."""
 
 def open_log(ident: int, codes: bytes, values: list[Any]) -> None:
     """Lend it what the log says of its next calls."""

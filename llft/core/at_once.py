@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llft.core.determinizer.operations import Operation, Result
 from llft.core.determinizer.outside import BLOCKED, Stage
-from llft.core.determinizer.runs import Runs
+from llft.core.determinizer.runs import Heard, Runs
 from llft.core.determinizer.token import TokenEngine
 from llft.core.standing import BACKUP, PRIMARY
 from llft.errors import DivergenceError, InvariantError
 from llft.identifiers import ThreadId
+from llft.wire.order import Entry, OrderEncoder
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -46,7 +47,7 @@ class AtOnce:
         return result
 
 
-class Run:
+class Run(Heard):
     """Calls that are made without the replica (`determinizer.runs`), between the driver and the engine."""
 
     def __init__(self, replica: Replica) -> None:
@@ -56,7 +57,7 @@ class Run:
         self.plain: Any = None
         """What is lent, in a process where no C keeps it."""
         if isinstance(engine, TokenEngine):
-            self._runs = Runs(engine, self._record, self._on_consumed)
+            self._runs = Runs(engine, self)
 
     def room(self, thread: ThreadId) -> int:
         """At a primary: how many calls may be lent to the thread, that has just been given a result."""
@@ -87,19 +88,37 @@ class Run:
         if now_ns - replica.last_step_ns <= replica.pause_ns:  # else the next step is to notice it first
             replica.settle(from_outside=False)
 
-    def _record(self, pick: int, thread: ThreadId, clock_id: int, values: list[int]) -> None:
-        """At the primary."""
-        lane = self._replica.messaging.lane
-        assert lane.encoder is not None and lane.unmarked is None, "only a primary reads on, and reads clocks"
-        first = lane.encoder.count + 1
-        lane.encoder.append_readings(pick, thread, clock_id, values)
-        self._replica.outbox.note_readings(first, pick, thread, clock_id, values)
+    def readings(self, number: int, pick: int, thread: ThreadId, clock_id: int, values: list[int]) -> None:
+        if not number:
+            number = self._encoder().count + 1
+            self._encoder().append_readings(pick, thread, clock_id, values)
+        elif not self._consumed(len(values)):
+            return
+        else:
+            number += self._replica.followed_base
+        self._replica.outbox.note_readings(number, pick, thread, clock_id, values)
 
-    def _on_consumed(
-        self, number: int, pick: int, thread: ThreadId, clock_id: int, values: list[int]
-    ) -> None:
-        """At a backup: of these readings the first has this number."""
+    def counted(self, number: int, first: Entry, data: list[bytes]) -> None:
+        if not number:
+            number = self._encoder().count + 1
+            self._encoder().append_counted(first, data)
+        elif not self._consumed(len(data)):
+            return
+        else:
+            number += self._replica.followed_base
+        self._replica.outbox.note_counted(number, first, data)
+
+    def _encoder(self) -> OrderEncoder:
+        lane = self._replica.messaging.lane
+        assert lane.encoder is not None and lane.unmarked is None, (
+            "only a primary records, and nothing was read"
+        )
+        return lane.encoder
+
+    def _consumed(self, count: int) -> bool:
+        """At a backup, so many entries: whether they are to be journalled."""
         replica = self._replica
-        if replica.outbox.journalling or replica.config.durable:
-            replica.journalled += len(values)
-            replica.outbox.note_readings(number + replica.followed_base, pick, thread, clock_id, values)
+        if not (replica.outbox.journalling or replica.config.durable):
+            return False
+        replica.journalled += count
+        return True

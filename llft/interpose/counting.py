@@ -53,6 +53,11 @@ def function(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def nothing(fd: int) -> bool:
+    """A read that does not wait finds nothing. False: it goes the usual way."""
+    return native is not None and bool(native.nothing(fd))
+
+
 def reading(clock_id: int) -> int | None:
     """None: it goes the usual way."""
     value: int | None = None if native is None else native.reading(clock_id)

@@ -106,6 +106,16 @@ class BirthLog:
         self.digest = crc32(events, self.digest)
         self._data += events
 
+    def completed_all(self, thread: ThreadId, kind: int, results: list[Result]) -> None:
+        """Results of calls of one kind, one after the other."""
+        head, events = bytearray(), bytearray()
+        put_uvarint(head, thread)
+        for result in results:
+            events += head
+            events += encode_result(kind, result)
+        self.digest = crc32(events, self.digest)
+        self._data += events
+
     def completed_unseen(self, thread: ThreadId, result: Result) -> int:
         """The program has not made the call again yet; `name` says later what it was. Returns its place among
         the kept bytes."""

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from llft import originals
-from llft.core.determinizer.operations import RandomBytes, ReadClock
-from llft.core.determinizer.runs import RANDOM_CODE, pieces
+from llft.core.determinizer.operations import WOULD_BLOCK, RandomBytes, ReadClock, Receive
+from llft.core.determinizer.runs import NOTHING_CODE, RANDOM_CODE, pieces
 from llft.past.birth_log import OPERATION_KINDS
 from llft.runtime.application_thread import ApplicationThread
 
@@ -37,8 +37,10 @@ else:
 
 READ_CLOCK: Final = OPERATION_KINDS[ReadClock]
 RANDOM_BYTES: Final = OPERATION_KINDS[RandomBytes]
-LENT_AFTER: Final = frozenset((READ_CLOCK, RANDOM_BYTES))
+RECEIVE: Final = OPERATION_KINDS[Receive]
+LENT_AFTER: Final = frozenset((READ_CLOCK, RANDOM_BYTES, RECEIVE))
 """Kinds of calls: where there was one there are often more."""
+NOWHERE: Final = -1
 is_lent: Callable[[], bool] = (lambda: False) if native is None else native.is_open
 
 
@@ -55,12 +57,16 @@ class Lending:
         application = driver.application
         if native is None or application.replaying or application.witness is not None:
             return
-        run = driver.core.run
+        run, operation, idle = driver.core.run, thread.operation, NOWHERE
+        if isinstance(operation, Receive):
+            if thread.result != WOULD_BLOCK:
+                return  # it has something to do
+            idle = operation.fd
         if driver.core.live:
             room = run.room(thread.number)
             if room <= 0:
                 return
-            native.open_live(ident, room, run.clocks())
+            native.open_live(ident, room, run.clocks(), idle)
         else:
             codes, values = run.logged(thread.number)
             if not values:
@@ -87,8 +93,9 @@ class Lending:
         log = driver.application.log
         for code, start, end in pieces(codes):
             if code == RANDOM_CODE:
-                for data in values[start:end]:
-                    log.completed(thread.number, RANDOM_BYTES, data)
+                log.completed_all(thread.number, RANDOM_BYTES, values[start:end])
+            elif code == NOTHING_CODE:
+                log.completed_all(thread.number, RECEIVE, [WOULD_BLOCK] * (end - start))
             else:
                 log.read_on(thread.number, READ_CLOCK, values[start:end])
         if driver.core.outbox.effects:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from llft.core import effects
-from llft.core.determinizer.operations import Operation, RandomBytes, ReadClock
-from llft.core.determinizer.runs import CLOCKS, RANDOM_BYTES_MAX, RANDOM_CODE
+from llft.core.determinizer.operations import WOULD_BLOCK, Operation, RandomBytes, ReadClock, Receive
+from llft.core.determinizer.runs import CLOCKS, NOTHING_CODE, RANDOM_BYTES_MAX, RANDOM_CODE
 from llft.core.replica import Replica
 
 
@@ -14,7 +14,11 @@ class PlainRun:
     """Lent to one thread. `codes` are of the calls made, `values` what they gave; at a backup those that are
     still to be made follow."""
 
-    def __init__(self, core: Replica, thread: int, limit: int, codes: bytes, values: list[Any]) -> None:
+    def __init__(
+        self, core: Replica, thread: int, limit: int, codes: bytes, values: list[Any], idle: int
+    ) -> None:
+        """`idle`: a descriptor that has nothing to be read, or -1."""
+        self._idle = idle
         self._outside = core.determinizer.engine.outside
         self._live = core.live
         self._limit = limit
@@ -34,7 +38,14 @@ class PlainRun:
             return self._read(operation.clock_id)
         if isinstance(operation, RandomBytes) and 0 < operation.size <= RANDOM_BYTES_MAX:
             return self._draw(operation.size)
+        if isinstance(operation, Receive) and not operation.blocking and operation.limit > 0:
+            return WOULD_BLOCK if self._finds_nothing(operation.fd) else None
         return None
+
+    def _finds_nothing(self, fd: int) -> bool:
+        if self._live:
+            return fd == self._idle and self._made(NOTHING_CODE, fd) == fd
+        return bool(self.values[len(self.codes)] == fd and self._next(NOTHING_CODE) == fd)
 
     def _read(self, clock_id: int) -> Any:
         if not 0 <= clock_id < CLOCKS:
@@ -69,14 +80,14 @@ class PlainRun:
         return value
 
 
-def lend(core: Replica, thread: int) -> None:
+def lend(core: Replica, thread: int, idle: int) -> None:
     """After a call that was completed at once. Every other process does so, as if its lane were compiled."""
     if core.standing.birth_id.pid % 2:
         return
     codes, values = core.run.logged(thread)
     limit = core.run.room(thread) if core.live else len(values)
     if limit > 0:
-        core.run.plain = PlainRun(core, thread, limit, codes, values)
+        core.run.plain = PlainRun(core, thread, limit, codes, values, idle)
 
 
 def take_back(core: Replica, now_ns: int) -> list[effects.Effect]:

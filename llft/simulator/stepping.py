@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llft.core import effects, events
+from llft.core.determinizer.operations import WOULD_BLOCK, Receive
 from llft.core.determinizer.outside import BLOCKED
 from llft.simulator import reading_on
 from llft.simulator.interfaces import Core
@@ -34,6 +35,7 @@ def _without_run(core: Core, event: events.Event, now_ns: int, replica: Any) -> 
     todo = core.drain()
     if result is not BLOCKED:
         if replica is not None and all(type(effect) in _WRITTEN for effect in todo):
-            reading_on.lend(replica, event.thread)
+            idle = event.operation.fd if result == WOULD_BLOCK and type(event.operation) is Receive else -1
+            reading_on.lend(replica, event.thread, idle)
         return [effects.ResumeThread(event.thread, result), *todo]
     return todo or core.step(event, now_ns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from llft.errors import MisuseError
 from llft.wire.many_times import encode_times
 from llft.wire.order_context import OrderContext
-from llft.wire.order_entries import READ, RUN, RUN_MAX, SEND, TIME, U32_MAX, U64_MAX, Entry
+from llft.wire.order_entries import GENERAL, READ, RUN, RUN_MAX, SEND, TIME, U32_MAX, U64_MAX, Entry
 from llft.wire.order_writers import WRITERS, item_head, put_size
 from llft.wire.varint import put_uvarint, zigzag
 
@@ -62,6 +62,20 @@ class OrderEncoder:
         self.pending += pieces
         self.count += len(values) - 1
         self.context.note_clock(clock_id, values[-1])
+
+    def append_counted(self, first: Entry, data: list[bytes]) -> None:
+        """Entries that follow one another and differ from the first in counts, one more each, and data."""
+        self.append(first)
+        kind, _, _, identifier, count, _ = first
+        pending, head = self.pending, bytearray((kind,))
+        if kind == GENERAL:
+            put_uvarint(head, identifier)
+        for each in data[1:]:
+            pending += head
+            put_uvarint(pending, len(each))
+            pending += each
+        self.count += len(data) - 1
+        self.context.note_count(identifier << 4 | kind, count + len(data) - 1)
 
     def seal(self) -> None:
         """Close the open entry: the bytes so far never change again."""

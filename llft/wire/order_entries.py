@@ -59,9 +59,7 @@ def describe(entry: Entry) -> str:
     if template is not None:
         return template % entry[1 : 1 + template.count("%d")]
     if kind in (SOCKET, GENERAL):
-        word, item = ("socket", "fd") if kind == SOCKET else ("general", "operation")
-        _, pick, thread, identifier, count, data = entry
-        return f"{word} pick={pick} thread={thread} {item}={identifier} count={count} data={_text(data)}"
+        return counted_template(kind, entry[5]) % entry[1:5]
     if kind == PRIMARY_VIEW:
         bases = " ".join(f"{fd}:{base}" for fd, base in entry[2])
         return f"primary_view {_describe_view(entry[1])} [{bases}]"
@@ -70,6 +68,13 @@ def describe(entry: Entry) -> str:
     if kind == CONNECTION:
         return f"connection what={entry[1]} fd={entry[2]} {ConnectionId(*entry[3:])}"
     raise MisuseError("order_entry_kind_unknown", "see llft.wire.order", entry=entry)
+
+
+def counted_template(kind: int, data: bytes) -> str:
+    """Like `TEMPLATES`, for an entry with such data."""
+    if kind == SOCKET:
+        return f"socket pick=%d thread=%d fd=%d count=%d data={_text(data)}"
+    return f"general pick=%d thread=%d operation=%d count=%d data={_text(data)}"
 
 
 TEMPLATES: Final[dict[int, str]] = {

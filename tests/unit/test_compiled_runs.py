@@ -44,7 +44,7 @@ def test_without_a_run_a_call_goes_its_usual_way(runs: Any, clock: Any) -> None:
 
 
 def test_a_primary_reads_its_clock_and_notes_what_it_read(runs: Any, clock: Any) -> None:
-    runs.open_live(threading.get_ident(), 5, NO_CLOCKS)
+    runs.open_live(threading.get_ident(), 5, NO_CLOCKS, -1)
     before, value, after = time.time(), clock(), time.time()
     assert before <= value <= after
     ns = runs.reading(1)
@@ -59,23 +59,23 @@ def test_a_primary_reads_its_clock_and_notes_what_it_read(runs: Any, clock: Any)
 
 def test_the_groups_offset_is_added_and_no_reading_goes_back(runs: Any, clock: Any) -> None:
     now_ns = time.time_ns()
-    runs.open_live(threading.get_ident(), 9, (-(10**12), 0, 0, 0, 0, 0))
+    runs.open_live(threading.get_ident(), 9, (-(10**12), 0, 0, 0, 0, 0), -1)
     assert now_ns - 10**12 <= clock() * 1e9 + 1000 < now_ns
-    runs.open_live(threading.get_ident(), 9, (0, now_ns + 10**12, 0, 0, 0, 0))
+    runs.open_live(threading.get_ident(), 9, (0, now_ns + 10**12, 0, 0, 0, 0), -1)
     assert clock() == USUAL
-    runs.open_live(threading.get_ident(), 9, (FAR * 2 - 1, 0, 0, 0, 0, 0))
+    runs.open_live(threading.get_ident(), 9, (FAR * 2 - 1, 0, 0, 0, 0, 0), -1)
     assert clock() == USUAL, "more than 64 bits"
     assert runs.close() is None
 
 
 def test_so_many_calls_and_no_more(runs: Any, clock: Any) -> None:
-    runs.open_live(threading.get_ident(), 3, NO_CLOCKS)
+    runs.open_live(threading.get_ident(), 3, NO_CLOCKS, -1)
     assert [clock() == USUAL for _ in range(5)] == [False, False, False, True, True]
     assert len(runs.close()[1]) == 3
 
 
 def test_another_thread_has_no_part_in_it(runs: Any, clock: Any) -> None:
-    runs.open_live(threading.get_ident(), 5, NO_CLOCKS)
+    runs.open_live(threading.get_ident(), 5, NO_CLOCKS, -1)
     found: list[float] = []
     other = threading.Thread(target=lambda: found.append(clock()))
     other.start()
@@ -102,7 +102,7 @@ def test_a_backup_gets_what_the_log_says_in_its_order(runs: Any, clock: Any) -> 
 
 def test_random_bytes_are_noted(runs: Any) -> None:
     draw = runs.function("urandom", lambda size: b"usual")
-    runs.open_live(threading.get_ident(), 60, NO_CLOCKS)
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, -1)
     drawn = [draw(size) for size in (8, 256)]
     for odd in (0, -1, 257, 1 << 70, 8.0):
         assert draw(odd) == b"usual"
@@ -111,10 +111,22 @@ def test_random_bytes_are_noted(runs: Any) -> None:
     assert (codes, values) == (bytes((16, 16)), drawn)
 
 
+def test_a_read_finds_nothing_where_one_has_found_nothing(runs: Any) -> None:
+    assert not runs.nothing(4)
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, 4)
+    assert [runs.nothing(fd) for fd in (4, 5, 4, 0, -1)] == [True, False, True, False, False]
+    assert runs.close()[:2] == (bytes((17, 17)), [4, 4])
+    runs.open_log(threading.get_ident(), bytes((17, 17, 0, 17)), [4, 5, 9, 4])
+    assert [runs.nothing(fd) for fd in (4, 4, 5, 4)] == [True, False, True, False]
+    assert runs.reading(0) == 9
+    assert runs.close()[:2] == (bytes((17, 17, 0)), [4, 5, 9])
+    assert not runs.nothing(4)
+
+
 def test_all_calls_count_and_the_one_that_is_due_to_collect_goes_the_usual_way(runs: Any, clock: Any) -> None:
     for _ in range(250):
         assert not runs.called()
-    runs.open_live(threading.get_ident(), 60, NO_CLOCKS)
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, -1)
     assert [clock() == USUAL for _ in range(6)] == [False] * 5 + [True]
     assert runs.calls() == 255
     assert runs.called()
@@ -125,7 +137,7 @@ def test_all_calls_count_and_the_one_that_is_due_to_collect_goes_the_usual_way(r
 def test_what_the_main_thread_is_to_do_comes_first(runs: Any, clock: Any) -> None:
     waiting: list[object] = []
     runs.begin(waiting, 256)
-    runs.open_live(threading.get_ident(), 60, NO_CLOCKS)
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, -1)
     assert clock() != USUAL
     waiting.append(print)
     assert clock() == USUAL

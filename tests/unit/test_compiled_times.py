@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llft.core.determinizer.operations import WOULD_BLOCK
 from llft.past import birth_log
 from llft.past.birth_log import BirthLog
 from llft.wire import order_decoder, order_encoder
-from llft.wire.order import GENERAL, TIME, OrderContext, OrderDecoder, OrderEncoder
+from llft.wire.order import GENERAL, SOCKET, TIME, OrderContext, OrderDecoder, OrderEncoder
 from tests.unit.compiled_parts import compiled_part
 
 pytestmark = pytest.mark.reference
@@ -54,6 +55,22 @@ def test_the_encoder_writes_them_as_one_by_one(
     assert at_once.take() == one_by_one.take()
 
 
+@given(
+    st.sampled_from([SOCKET, GENERAL]),
+    st.integers(0, 300),
+    st.integers(1, 1 << 40),
+    st.lists(st.binary(max_size=300), min_size=1, max_size=9),
+)
+def test_counted_entries_are_written_as_one_by_one(
+    kind: int, identifier: int, count: int, data: list[bytes]
+) -> None:
+    entries = [(kind, 3, 1, identifier, count + index, each) for index, each in enumerate(data)]
+    one_by_one, together = encoder_behind(BEFORE + entries), encoder_behind(BEFORE)
+    together.append_counted(entries[0], data)
+    assert (together.count, together.context) == (one_by_one.count, one_by_one.context)
+    assert together.take() == one_by_one.take()
+
+
 @given(st.lists(readings, max_size=4), st.integers(1, 9), st.booleans())
 def test_the_decoder_reads_them_as_one_by_one(
     times: Any, runs: list[list[int]], cut: int, other_clock: bool
@@ -92,6 +109,15 @@ def test_the_birth_log_has_them_as_one_by_one(times: Any, values: list[int], thr
         patch.setattr(birth_log, "pack_times", times.pack)
         at_once.read_on(thread, 7, values)
     assert (at_once.kept(), at_once.digest) == (one_by_one.kept(), one_by_one.digest)
+
+
+@given(st.integers(1, 1000), st.lists(st.binary(max_size=300) | st.just(WOULD_BLOCK), max_size=9))
+def test_the_birth_log_has_other_results_as_one_by_one(thread: int, results: list[Any]) -> None:
+    one_by_one, together = BirthLog(b"before"), BirthLog(b"before")
+    for result in results:
+        one_by_one.completed(thread, 7, result)
+    together.completed_all(thread, 7, results)
+    assert (together.kept(), together.digest) == (one_by_one.kept(), one_by_one.digest)
 
 
 def test_what_is_ordinary_is_done_in_c(times: Any) -> None:

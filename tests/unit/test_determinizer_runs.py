@@ -12,19 +12,48 @@ from hypothesis import strategies as st
 
 from llft.config import ThreadMode
 from llft.core.determinizer.determinizer import Determinizer
-from llft.core.determinizer.operations import Operation, RandomBytes, ReadClock, Release, TryClaim, Yield
+from llft.core.determinizer.operations import (
+    WOULD_BLOCK,
+    Operation,
+    RandomBytes,
+    ReadClock,
+    Receive,
+    Release,
+    TryClaim,
+    Yield,
+)
 from llft.core.determinizer.outside import BLOCKED
-from llft.core.determinizer.runs import CLOCKS, RANDOM_CODE, RUN_MAX, Runs, pieces
+from llft.core.determinizer.runs import (
+    CLOCKS,
+    NOTHING,
+    NOTHING_CODE,
+    RANDOM_CODE,
+    RUN_MAX,
+    Heard,
+    Runs,
+    pieces,
+)
 from llft.core.determinizer.token import TokenEngine
 from llft.errors import InvariantError
-from llft.wire.order import GENERAL, TIME, WAKE, Entry
-from tests.unit.determinizer_world import FakeConnections
+from llft.wire.order import GENERAL, SOCKET, TIME, WAKE, Entry
+from tests.unit.determinizer_world import Descriptor, FakeConnections
 
 QUANTUM = 8
 
 operations = st.lists(
     st.sampled_from(
-        [ReadClock(0), ReadClock(0), ReadClock(1), RandomBytes(4), Yield(), TryClaim(1), Release(1)]
+        [
+            ReadClock(0),
+            ReadClock(0),
+            ReadClock(1),
+            RandomBytes(4),
+            Receive(1, 9, blocking=False),
+            Receive(1, 9, blocking=False),
+            Receive(2, 9, blocking=False),
+            Yield(),
+            TryClaim(1),
+            Release(1),
+        ]
     ),
     max_size=60,
 )
@@ -32,7 +61,7 @@ cuts = st.lists(st.integers(0, 5), min_size=1, max_size=20)
 """How many calls of each run are made; 0: none is lent."""
 
 
-class Member:
+class Member(Heard):
     """A determinizer, its program's one thread, and a shell that lends runs."""
 
     def __init__(self, *, live: bool) -> None:
@@ -40,9 +69,11 @@ class Member:
         self.consumed: list[tuple[int, Entry]] = []
         self.clock = count(1000, 7)
         self.drawn = count(1)
+        connections = FakeConnections(1, 0)
+        connections.descriptors = {fd: Descriptor(b"", None) for fd in (1, 2)}
         self.determinizer = Determinizer(
             ThreadMode.TOKEN,
-            FakeConnections(1, 0),
+            connections,
             self.log.append,
             lambda _: next(self.clock),
             lambda size: next(self.drawn).to_bytes(size, "little"),
@@ -51,19 +82,24 @@ class Member:
         engine = self.determinizer.engine
         assert isinstance(engine, TokenEngine)
         self.engine = engine
-        self.runs = Runs(engine, self._recorded, self._consumed)
+        self.runs = Runs(engine, self)
         engine.on_consumed = lambda number, entry: self.consumed.append((number, entry))
         if live:
             self.determinizer.go_live(0)
         self.determinizer.start()
         self.determinizer.drain()
 
-    def _recorded(self, pick: int, thread: int, clock_id: int, values: list[int]) -> None:
-        self.log += [(TIME, pick, thread, clock_id, value) for value in values]
+    def readings(self, number: int, pick: int, thread: int, clock_id: int, values: list[int]) -> None:
+        self._heard(number, [(TIME, pick, thread, clock_id, value) for value in values])
 
-    def _consumed(self, number: int, pick: int, thread: int, clock_id: int, values: list[int]) -> None:
-        for index, value in enumerate(values):
-            self.consumed.append((number + index, (TIME, pick, thread, clock_id, value)))
+    def counted(self, number: int, first: Entry, data: list[bytes]) -> None:
+        self._heard(number, [(*first[:4], first[4] + index, each) for index, each in enumerate(data)])
+
+    def _heard(self, number: int, entries: list[Entry]) -> None:
+        if number:
+            self.consumed += enumerate(entries, number)
+        else:
+            self.log += entries
 
     def called(self, operation: Operation) -> Any:
         """The usual way."""
@@ -79,22 +115,26 @@ class Member:
         """Of all these calls, as many of them in runs as the cuts say."""
         found: list[Any] = []
         while len(found) < len(todo):
-            found.append(self.called(todo[len(found)]))
+            operation = todo[len(found)]
+            found.append(self.called(operation))
             limit = next(cuts)
             if limit:
-                found += self._in_run(todo[len(found) :], limit)
+                found += self._in_run(todo[len(found) :], limit, operation)
         return found
 
-    def _in_run(self, todo: list[Operation], limit: int) -> list[Any]:
+    def _in_run(self, todo: list[Operation], limit: int, before: Operation) -> list[Any]:
         codes, values = bytearray(), []
+        idle = before.fd if isinstance(before, Receive) else -1
         logged = ([], []) if self.engine.live else self.runs.logged(1)
         room = self.runs.room(1) if self.engine.live else len(logged[1])
         clocks, last = self.runs.clocks(), {}
         for operation in todo[: min(limit, room)]:
-            if not isinstance(operation, (ReadClock, RandomBytes)):
+            code = code_of(operation)
+            if code < 0 or (self.engine.live and isinstance(operation, Receive) and operation.fd != idle):
                 break
-            code = operation.clock_id if isinstance(operation, ReadClock) else RANDOM_CODE
-            if self.engine.live and code == RANDOM_CODE:
+            if self.engine.live and code == NOTHING_CODE:
+                values.append(idle)
+            elif self.engine.live and code == RANDOM_CODE:
                 values.append(next(self.drawn).to_bytes(4, "little"))
             elif self.engine.live:
                 values.append(next(self.clock) + clocks[2 * code])
@@ -105,7 +145,9 @@ class Member:
                 values.append(logged[1][len(codes)])
             codes.append(code)
         self.runs.take_back(1, bytes(codes), values, (5,) * CLOCKS, 0)
-        return values
+        return [
+            WOULD_BLOCK if code == NOTHING_CODE else value for code, value in zip(codes, values, strict=True)
+        ]
 
     def state(self) -> dict[str, Any]:
         """Clocks apart: how often the local one was asked differs."""
@@ -115,6 +157,14 @@ class Member:
             "consumed": self.engine.consumed_count,
             "recorded": self.engine.outside.recorded_count,
         }
+
+
+def code_of(operation: Operation) -> int:
+    if isinstance(operation, ReadClock):
+        return operation.clock_id
+    if isinstance(operation, Receive):
+        return NOTHING_CODE
+    return RANDOM_CODE if isinstance(operation, RandomBytes) else -1
 
 
 def over_and_over(cuts: list[int]) -> Iterator[int]:
@@ -171,6 +221,8 @@ def test_what_is_lent_ends_before_anything_that_is_not_a_call_of_the_thread() ->
         (TIME, 1, 1, 0, 40),
         (GENERAL, 1, 1, 7, 1, b"abc"),
         (GENERAL, 1, 1, 1, 3, b"abc"),
+        (SOCKET, 1, 1, 1, 2, NOTHING),
+        (SOCKET, 1, 1, 1, 1, b"?"),
         (WAKE, 1, 1),
     ]
     for other in others:

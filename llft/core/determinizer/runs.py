@@ -1,10 +1,11 @@
 """Runs (D-72): calls that a thread makes without the engine, which is told of all of them at once.
 
-Under the token only the thread that has it makes entries, and clock readings and random bytes need nobody. So
-the engine *lends* the running thread a run: at a primary so many calls as its quantum has left, at a backup
-what the next entries of the log say, as far as they are such calls of that thread. The thread *makes* calls
-from its run, in any number up to all of them. Then, before anything else happens to the engine, the run is
-*taken back*. Laws:
+Under the token only the thread that has it makes entries. Clock readings and random bytes need nobody, and
+where a read has found nothing another one finds nothing, until the engine hears of something. So the engine
+*lends* the running thread a run: at a primary so many calls as its quantum has left, at a backup what the
+next entries of the log say, as far as they are such calls of that thread. The thread *makes* calls from its
+run, in any number up to all of them. Then, before anything else happens to the engine, the run is *taken
+back*. Laws:
 
 * Taken back, the engine is as if the thread had made each of the calls through it, one by one.
 * What was not made of a run was never lent: at a backup it stays at the head of the log. So a promotion, a
@@ -14,14 +15,16 @@ from its run, in any number up to all of them. Then, before anything else happen
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from llft.core.determinizer.counts import note_count
 from llft.core.determinizer.operation_ids import RANDOM
+from llft.core.determinizer.operations import WOULD_BLOCK
 from llft.core.determinizer.replay_gate import OperationId
+from llft.core.determinizer.sockets import encode_outcome
 from llft.errors import InvariantError
 from llft.identifiers import ThreadId
-from llft.wire.order import GENERAL, TIME
+from llft.wire.order import GENERAL, SOCKET, TIME, Entry
 
 if TYPE_CHECKING:
     from llft.core.determinizer.token import TokenEngine
@@ -29,24 +32,31 @@ if TYPE_CHECKING:
 CLOCKS: Final = 3
 """Clock ids that runs know; each is the code of its readings."""
 RANDOM_CODE: Final = 16
+NOTHING_CODE: Final = 17
+"""A read that does not wait, and finds nothing: its value is the descriptor."""
 RANDOM_BYTES_MAX: Final = 256
 RUN_MAX: Final = 64
+NOTHING: Final = encode_outcome(WOULD_BLOCK)
 _LEAST: Final = -(1 << 63)
-_RANDOM_ID: Final[OperationId] = (GENERAL, RANDOM)
+_NO_CODE: Final = -1
+
+
+class Heard:
+    """Told of entries that follow one another and are alike, instead of each. `number`: at a backup that of
+    the first, as `Engine.on_consumed` has it; 0 at a primary."""
+
+    def readings(self, number: int, pick: int, thread: ThreadId, clock_id: int, values: list[int]) -> None:
+        raise NotImplementedError
+
+    def counted(self, number: int, first: Entry, data: list[bytes]) -> None:
+        """`first`: the first of the entries, which differ in their counts and data alone."""
+        raise NotImplementedError
 
 
 class Runs:
-    def __init__(
-        self,
-        engine: TokenEngine,
-        on_recorded: Callable[[int, ThreadId, int, list[int]], None],
-        on_consumed: Callable[[int, int, ThreadId, int, list[int]], None],
-    ) -> None:
-        """Both are told of readings of one clock that follow one another: (pick, thread, clock id, values);
-        the second also of the number of the first, as `Engine.on_consumed` is."""
+    def __init__(self, engine: TokenEngine, heard: Heard) -> None:
         self._engine = engine
-        self._on_recorded = on_recorded
-        self._on_consumed = on_consumed
+        self._heard = heard
 
     def room(self, thread: ThreadId) -> int:
         """How many calls the thread may make before one of them uses up its quantum."""
@@ -74,24 +84,25 @@ class Runs:
         values: list[Any] = []
         room, pick = self.room(thread), engine.scheduler.pick_count
         last = dict(engine.outside.clock.last)
-        count = engine.outside.counts.get(_RANDOM_ID, 0)
+        counts: dict[OperationId, int] = {}
         for entry in engine.log:
             kind: int = entry[0]
-            if len(values) >= room or kind not in (TIME, GENERAL) or entry[1] != pick or entry[2] != thread:
+            if len(values) >= room or not TIME <= kind <= GENERAL or entry[1] != pick or entry[2] != thread:
                 break
-            code: int = entry[3]
+            code, value = _lendable(entry)
             if kind == TIME:
-                if not 0 <= code < CLOCKS or entry[4] < last.get(code, _LEAST):
+                if value < last.get(code, _LEAST):
                     break
-                last[code] = entry[4]
-                values.append(entry[4])
-            else:
-                count += 1
-                if code != RANDOM or entry[4] != count:
+                last[code] = value
+            elif code != _NO_CODE:
+                key = (kind, entry[3])
+                counts[key] = counts.get(key, engine.outside.counts.get(key, 0)) + 1
+                if entry[4] != counts[key] or (kind == SOCKET and value in engine.outside.descriptors.peeked):
                     break
-                code = RANDOM_CODE
-                values.append(bytes(entry[5]))
+            if code == _NO_CODE:
+                break
             codes.append(code)
+            values.append(value)
         return bytes(codes), values
 
     def take_back(
@@ -119,28 +130,56 @@ class Runs:
 
     def _record(self, thread: ThreadId, code: int, made: list[Any]) -> None:
         outside = self._engine.outside
-        if code == RANDOM_CODE:
-            for data in made:
-                outside.record_counted(GENERAL, thread, RANDOM, data)
-        else:
+        outside.recorded_count += len(made)
+        if code < CLOCKS:
             outside.clock.read_on(code, made)
-            outside.recorded_count += len(made)
-            self._on_recorded(outside.pick, thread, code, made)
+            self._heard.readings(0, outside.pick, thread, code, made)
+            return
+        for kind, identifier, data in _alike(code, made):
+            self._count(0, (kind, identifier), thread, data)
 
     def _consume(self, thread: ThreadId, code: int, made: list[Any], local: tuple[int, int, int]) -> None:
         engine = self._engine
-        outside, log = engine.outside, engine.log
-        if code == RANDOM_CODE:
-            for _ in made:
-                outside.counts[_RANDOM_ID] = log[0][4]
-                engine.consume()
-        else:
-            outside.clock.observe_on(code, made, local[code])
-            for _ in made:
-                log.popleft()
-            first = engine.consumed_count + 1
-            engine.consumed_count += len(made)
-            self._on_consumed(first, outside.pick, thread, code, made)
+        for _ in made:
+            engine.log.popleft()
+        number = engine.consumed_count + 1
+        engine.consumed_count += len(made)
+        if code < CLOCKS:
+            engine.outside.clock.observe_on(code, made, local[code])
+            self._heard.readings(number, engine.outside.pick, thread, code, made)
+            return
+        for kind, identifier, data in _alike(code, made):
+            self._count(number, (kind, identifier), thread, data)
+            number += len(data)
+
+    def _count(self, number: int, operation_id: OperationId, thread: ThreadId, data: list[bytes]) -> None:
+        outside = self._engine.outside
+        count = outside.counts.get(operation_id, 0) + 1
+        note_count(outside.counts, operation_id, count, outside.connections)
+        outside.counts[operation_id] = count + len(data) - 1
+        kind, identifier = operation_id
+        self._heard.counted(number, (kind, outside.pick, thread, identifier, count, data[0]), data)
+
+
+def _lendable(entry: Entry) -> tuple[int, Any]:
+    """The code and the result of a call with this entry; _NO_CODE: of another one."""
+    if entry[0] == TIME:
+        return (entry[3] if 0 <= entry[3] < CLOCKS else _NO_CODE), entry[4]
+    if entry[0] == GENERAL:
+        return (RANDOM_CODE if entry[3] == RANDOM else _NO_CODE), bytes(entry[5])
+    return (NOTHING_CODE if entry[5] == NOTHING else _NO_CODE), entry[3]
+
+
+def _alike(code: int, made: list[Any]) -> list[tuple[int, int, list[bytes]]]:
+    """Kind, identifier and data of calls of one code, cut where the identifier changes."""
+    if code == RANDOM_CODE:
+        return [(GENERAL, RANDOM, made)]
+    found: list[tuple[int, int, list[bytes]]] = []
+    for fd in made:
+        if not found or found[-1][1] != fd:
+            found.append((SOCKET, fd, []))
+        found[-1][2].append(NOTHING)
+    return found
 
 
 def pieces(codes: bytes) -> list[tuple[int, int, int]]:
