@@ -83,27 +83,39 @@ class Runs:
         engine, codes = self._engine, bytearray()
         values: list[Any] = []
         room, pick = self.room(thread), engine.scheduler.pick_count
-        last = dict(engine.outside.clock.last)
+        clock_id, last, known = _NO_CODE, _LEAST, engine.outside.clock.last
         counts: dict[OperationId, int] = {}
         for entry in engine.log:
             kind: int = entry[0]
-            if len(values) >= room or not TIME <= kind <= GENERAL or entry[1] != pick or entry[2] != thread:
+            if not TIME <= kind <= GENERAL or len(values) >= room or entry[1] != pick or entry[2] != thread:
                 break
-            code, value = _lendable(entry)
+            code: int = entry[3]
+            value: Any = entry[4]
+            if kind != TIME:
+                code, value = self._counted(entry, counts)
+            elif code != clock_id:
+                # As a rule readings of one clock follow one another.
+                code = code if 0 <= code < CLOCKS else _NO_CODE
+                clock_id, last = code, _last_of(code, codes, values, known)
+            if code == _NO_CODE or (kind == TIME and value < last):
+                break
             if kind == TIME:
-                if value < last.get(code, _LEAST):
-                    break
-                last[code] = value
-            elif code != _NO_CODE:
-                key = (kind, entry[3])
-                counts[key] = counts.get(key, engine.outside.counts.get(key, 0)) + 1
-                if entry[4] != counts[key] or (kind == SOCKET and value in engine.outside.descriptors.peeked):
-                    break
-            if code == _NO_CODE:
-                break
+                last = value
             codes.append(code)
             values.append(value)
         return bytes(codes), values
+
+    def _counted(self, entry: Entry, counts: dict[OperationId, int]) -> tuple[int, Any]:
+        """The code and the result of a call with this entry; _NO_CODE: of another one, or not the next one.
+        `counts`: of the operations so far."""
+        outside, key = self._engine.outside, (entry[0], entry[3])
+        counts[key] = counts.get(key, outside.counts.get(key, 0)) + 1
+        if entry[4] != counts[key]:
+            return _NO_CODE, None
+        if entry[0] == GENERAL:
+            return (RANDOM_CODE if entry[3] == RANDOM else _NO_CODE), bytes(entry[5])
+        nothing = entry[0] == SOCKET and entry[5] == NOTHING and entry[3] not in outside.descriptors.peeked
+        return (NOTHING_CODE if nothing else _NO_CODE), entry[3]
 
     def take_back(
         self,
@@ -161,13 +173,10 @@ class Runs:
         self._heard.counted(number, (kind, outside.pick, thread, identifier, count, data[0]), data)
 
 
-def _lendable(entry: Entry) -> tuple[int, Any]:
-    """The code and the result of a call with this entry; _NO_CODE: of another one."""
-    if entry[0] == TIME:
-        return (entry[3] if 0 <= entry[3] < CLOCKS else _NO_CODE), entry[4]
-    if entry[0] == GENERAL:
-        return (RANDOM_CODE if entry[3] == RANDOM else _NO_CODE), bytes(entry[5])
-    return (NOTHING_CODE if entry[5] == NOTHING else _NO_CODE), entry[3]
+def _last_of(clock_id: int, codes: bytearray, values: list[Any], known: dict[int, int]) -> int:
+    """What the next reading of a clock must not be behind."""
+    at = codes.rfind(clock_id) if clock_id >= 0 else _NO_CODE
+    return values[at] if at >= 0 else known.get(clock_id, _LEAST)
 
 
 def _alike(code: int, made: list[Any]) -> list[tuple[int, int, list[bytes]]]:
