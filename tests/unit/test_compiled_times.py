@@ -88,6 +88,43 @@ def test_the_decoder_reads_them_as_one_by_one(
     assert many == one
 
 
+counted = st.tuples(
+    st.sampled_from([SOCKET, GENERAL]),
+    st.sampled_from([1, 1, 1, 2]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([5, 6, 200, 300]),
+    st.sampled_from([1, 1, 1, 1, 7]),
+    st.sampled_from([b"", b"\1\2", b"\5", bytes(127), bytes(128)]),
+)
+
+
+@given(st.lists(st.tuples(counted, st.integers(1, 9)), max_size=9), st.integers(1, 40))
+def test_the_decoder_reads_counted_entries_as_one_by_one(
+    drawn: list[tuple[tuple[Any, ...], int]], cut: int
+) -> None:
+    encoder, counts, pick = encoder_behind(BEFORE), {}, 3
+    for (kind, thread, step, identifier, more, data), repeated in drawn:
+        pick += step // 2
+        for _ in range(repeated):
+            counts[kind, identifier] = counts.get((kind, identifier), 0) + more
+            encoder.append((kind, pick, thread, identifier, counts[kind, identifier], data))
+    encoded = encoder.take()
+    assert decoded(encoded, cut, together=True) == decoded(encoded, cut, together=False)
+
+
+def test_counted_entries_that_are_alike_are_read_together() -> None:
+    encoder = encoder_behind([])
+    encoder.append_counted((SOCKET, 1, 1, 4, 1, b"\5"), [b"\5"] * 9)
+    encoder.append_counted((GENERAL, 1, 1, 1, 1, b"abc"), [b"abc", b"", b"d"])
+    decoder = OrderDecoder(OrderContext())
+    decoder.feed(encoder.take())
+    for length in (9, 3):
+        first = decoder.next()
+        assert first is not None
+        assert len(decoder.alike_behind(first)) == length - 1
+    assert decoder.exhausted
+
+
 def decoded(data: bytes, cut: int, *, together: bool) -> tuple[object, ...]:
     """Fed in pieces: entries, and where the decoder stands when it has no more."""
     decoder, entries = OrderDecoder(OrderContext()), []
@@ -95,8 +132,8 @@ def decoded(data: bytes, cut: int, *, together: bool) -> tuple[object, ...]:
         decoder.feed(data[start : start + cut])
         while (entry := decoder.next()) is not None:
             entries.append(entry)
-            if together and entry[0] == TIME:
-                entries += decoder.readings_behind(entry)
+            if together and TIME <= entry[0] <= GENERAL:
+                entries += decoder.alike_behind(entry)
     return entries, decoder.offset, decoder.count, decoder.context, decoder.exhausted
 
 

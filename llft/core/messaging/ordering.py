@@ -14,7 +14,17 @@ from typing import Final
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.messaging import Messaging
 from llft.identifiers import ConnectionId
-from llft.wire.order import CONNECTION, READ, REMOTE_VIEW, SEND, TIME, Entry, OrderContext, OrderDecoder
+from llft.wire.order import (
+    CONNECTION,
+    GENERAL,
+    READ,
+    REMOTE_VIEW,
+    SEND,
+    TIME,
+    Entry,
+    OrderContext,
+    OrderDecoder,
+)
 
 OPENED: Final = 1
 ACCEPTED: Final = 2
@@ -41,8 +51,8 @@ class Cursor:
         passed: Callable[[Entry, int], None],
         passed_all: Callable[[list[Entry]], None] | None = None,
     ) -> None:
-        """Pass every entry whose messages are here, with its number, in the order of the log; clock readings
-        that follow one another all at once, if somebody takes them so."""
+        """Pass every entry whose messages are here, with its number, in the order of the log; those that
+        need none and are alike all at once, if somebody takes them so."""
         orders = self.messaging.lane.orders
         if orders.end > self.fed:
             self.decoder.feed(orders.slice(self.fed, orders.end))
@@ -64,12 +74,12 @@ class Cursor:
             else:
                 self.passed_since.append(entry)
             passed(entry, self.passed_count)
-            if entry[0] == TIME and passed_all is not None:
-                self._pass_readings(entry, passed_all)
+            if passed_all is not None and TIME <= entry[0] <= GENERAL:
+                self._pass_alike(entry, passed_all)
 
-    def _pass_readings(self, entry: Entry, passed_all: Callable[[list[Entry]], None]) -> None:
+    def _pass_alike(self, entry: Entry, passed_all: Callable[[list[Entry]], None]) -> None:
         """Those behind this one: they need no messages."""
-        entries = self.decoder.readings_behind(entry)
+        entries = self.decoder.alike_behind(entry)
         if entries:
             self.passed_count += len(entries)
             self.watermark = self.decoder.offset
