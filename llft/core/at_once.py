@@ -1,19 +1,22 @@
-"""A call that is completed then and there: what `Replica.step` does, without an event and a completion.
+"""Calls that are completed then and there: what `Replica.step` does, without an event and a completion.
 
 Most calls of a program need nobody: the primary reads its clock, a backup has the entry already. Law: the
 replica is afterwards as if it had been stepped, and the same is in its outbox, but for the thread's
-resumption.
+resumption; and as if stepped for each call of a run, when that is taken back.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from llft.core.determinizer.operations import Operation, Result
 from llft.core.determinizer.outside import BLOCKED, Stage
+from llft.core.determinizer.runs import Heard, Runs
+from llft.core.determinizer.token import TokenEngine
 from llft.core.standing import BACKUP, PRIMARY
-from llft.errors import DivergenceError
+from llft.errors import DivergenceError, InvariantError
 from llft.identifiers import ThreadId
+from llft.wire.order import Entry, OrderEncoder
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -42,3 +45,80 @@ class AtOnce:
             replica.reset_and_rejoin(f"diverged: {error}")
             return BLOCKED
         return result
+
+
+class Run(Heard):
+    """Calls that are made without the replica (`determinizer.runs`), between the driver and the engine."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        engine = replica.determinizer.engine
+        self._runs: Runs | None = None
+        self.plain: Any = None
+        """What is lent, in a process where no C keeps it."""
+        if isinstance(engine, TokenEngine):
+            self._runs = Runs(engine, self)
+
+    def room(self, thread: ThreadId) -> int:
+        """At a primary: how many calls may be lent to the thread, that has just been given a result."""
+        replica, runs = self._replica, self._runs
+        if runs is None or not replica.live or replica.standing.role != PRIMARY:
+            return 0
+        return runs.room(thread)
+
+    def clocks(self) -> tuple[int, int, int, int, int, int]:
+        assert self._runs is not None
+        return self._runs.clocks()
+
+    def logged(self, thread: ThreadId) -> tuple[bytes, list[Any]]:
+        """At a backup: what may be lent to the thread."""
+        replica, runs = self._replica, self._runs
+        if runs is None or replica.live or replica.standing.role != BACKUP:
+            return b"", []
+        return runs.logged(thread)
+
+    def take_back(
+        self, thread: ThreadId, codes: bytes, values: list[Any], local: tuple[int, int, int], now_ns: int
+    ) -> None:
+        replica = self._replica
+        if self._runs is None or replica.standing.role not in (PRIMARY, BACKUP):
+            raise InvariantError("run_of_nobody", thread=thread, role=replica.standing.role)
+        replica.now_ns = replica.outbox.now_ns = now_ns
+        self._runs.take_back(thread, codes, values, local, now_ns)
+        if now_ns - replica.last_step_ns <= replica.pause_ns:  # else the next step is to notice it first
+            replica.settle(from_outside=False)
+
+    def readings(self, number: int, pick: int, thread: ThreadId, clock_id: int, values: list[int]) -> None:
+        if not number:
+            number = self._encoder().count + 1
+            self._encoder().append_readings(pick, thread, clock_id, values)
+        elif not self._consumed(len(values)):
+            return
+        else:
+            number += self._replica.followed_base
+        self._replica.outbox.note_readings(number, pick, thread, clock_id, values)
+
+    def counted(self, number: int, first: Entry, data: list[bytes]) -> None:
+        if not number:
+            number = self._encoder().count + 1
+            self._encoder().append_counted(first, data)
+        elif not self._consumed(len(data)):
+            return
+        else:
+            number += self._replica.followed_base
+        self._replica.outbox.note_counted(number, first, data)
+
+    def _encoder(self) -> OrderEncoder:
+        lane = self._replica.messaging.lane
+        assert lane.encoder is not None and lane.unmarked is None, (
+            "only a primary records, and nothing was read"
+        )
+        return lane.encoder
+
+    def _consumed(self, count: int) -> bool:
+        """At a backup, so many entries: whether they are to be journalled."""
+        replica = self._replica
+        if not (replica.outbox.journalling or replica.config.durable):
+            return False
+        replica.journalled += count
+        return True

@@ -8,9 +8,9 @@ from typing import Any, Final
 from llft.core.effects import Effect, Multicast, Transmit, WriteBatch, WriteRecord
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId, ViewId
-from llft.journal.batch import Row
+from llft.journal.batch import Readings, Row
 from llft.journal.record import ClockRead, Operated, Record, Stamp
-from llft.wire.order import TEMPLATES, TIME, Entry, describe
+from llft.wire.order import GENERAL, SOCKET, TEMPLATES, TIME, Entry, counted_template, describe
 
 _new_tuple: Final = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
@@ -84,12 +84,29 @@ class Outbox:
         """Journal that an operation was performed, whose entry has this number in the order log."""
         kind = entry[0]
         template = TEMPLATES.get(kind)
-        if template is None:
-            self.record(Operated, number, describe(entry))
-        else:
+        if template is not None:
             self.note((Operated, number, template, entry))
+        elif kind in (SOCKET, GENERAL):
+            self.note((Operated, number, describe(entry)))
+        else:
+            self.record(Operated, number, describe(entry))
         if kind == TIME:
             self.note((ClockRead, entry[3], entry[4], number))
+
+    def note_readings(self, first: int, pick: int, thread: int, clock_id: int, values: list[int]) -> None:
+        """The same of clock readings that follow one another, of which the first has this number."""
+        self.note((Readings, first, pick, thread, clock_id, values))
+
+    def note_counted(self, number: int, first: Entry, data: list[bytes]) -> None:
+        """The same of entries that differ from the first in counts and data: all of the data short."""
+        kind, pick, thread, identifier, count, _ = first
+        text, template = b"", ""
+        for each in data:
+            if each != text or not template:
+                text, template = each, counted_template(kind, each)
+            self.note((Operated, number, template, (kind, pick, thread, identifier, count)))
+            number += 1
+            count += 1
 
     def record_of_view(self, view: ViewId, kind: Callable[..., Record], *fields: Any) -> None:
         """The same, of another view than the one that this replica is in by now."""

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from llft.config import GroupConfig, Replication
 from llft.core import events
 from llft.core.asking import Asking
-from llft.core.at_once import AtOnce
+from llft.core.at_once import AtOnce, Run
 from llft.core.determinizer.determinizer import Determinizer
 from llft.core.effects import (
     CaptureState,
@@ -107,12 +107,12 @@ class Replica:
         self.lineage: list[ViewId] = []
         self.performed_view: ViewId = NO_VIEW
         """The view whose beginning the application has passed."""
-        self.followed_base = self._journalled = 0
+        self.followed_base = self.journalled = 0
         self._overtaken: dict[int, Entry] = {}
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
         self.pause_ns = 3 * config.timeouts.heartbeat_interval_ns  # less is a pause to nobody
         self.next_deadline, self.drain = self.timers.next_deadline, self.outbox.drain
-        self.at_once = AtOnce(self).call
+        self.at_once, self.run = AtOnce(self).call, Run(self)
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.ThreadEnded: lambda event: self.determinizer.thread_ended(event.thread),
             events.DeadlinePassed: lambda event: self.timers.on_deadline(),
@@ -167,7 +167,7 @@ class Replica:
     @property
     def executed(self) -> int:
         """As others hear of it: where disks count, without a gap (in ordered mode entries overtake)."""
-        return self._journalled if self.asking.durability.wanted and not self.live else self.performed_count
+        return self.journalled if self.asking.durability.wanted and not self.live else self.performed_count
 
     @property
     def performed_count(self) -> int:
@@ -269,9 +269,9 @@ class Replica:
         if entry[0] == SEND:
             self.sockets.journal_sent(number)
         self._overtaken[number] = entry
-        while (waiting := self._overtaken.pop(self._journalled + 1, None)) is not None:
-            self._journalled += 1
-            self.outbox.note_entry(self._journalled, waiting)
+        while (waiting := self._overtaken.pop(self.journalled + 1, None)) is not None:
+            self.journalled += 1
+            self.outbox.note_entry(self.journalled, waiting)
 
     def follow_log(self) -> None:
         """At a backup, or while recovering: pass on what can be performed."""
@@ -283,7 +283,7 @@ class Replica:
                 cursor.advance(self.semi_passive.log_entry)
                 self.semi_passive.apply_pending_update()
             else:
-                cursor.advance(lambda entry, number: self.determinizer.follow(entry))
+                cursor.advance(lambda entry, _: self.determinizer.follow(entry), self.determinizer.follow_all)
         except PeerError as error:
             self.reset_and_rejoin(f"order information is damaged: {error}")
 
@@ -296,7 +296,7 @@ class Replica:
 
     def begin_performing(self, count: int) -> None:
         """The application is where the log had `count` entries."""
-        self.followed_base = self._journalled = count
+        self.followed_base = self.journalled = count
 
     def own_watermark(self) -> int:
         """myTimestampWatermark, as an offset of the order stream."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llft.core.determinizer.operations import Park, ReadClock, Sleep, Yield
-from llft.interpose import passage
+from llft.interpose import counting, passage
 from llft.interpose.locks import interruptible, monotonic_ns
 from llft.interpose.refusing import RefusedError
 
@@ -28,6 +28,11 @@ _datetime: Any = importlib.import_module("_datetime")
 
 
 def _reading(clock_id: int) -> int:
+    value = counting.reading(clock_id)
+    return _ordered_reading(clock_id) if value is None else value
+
+
+def _ordered_reading(clock_id: int) -> int:
     value = passage.call(ReadClock(clock_id))
     assert isinstance(value, int)
     return value
@@ -37,18 +42,18 @@ def clock_ns(name: str, clock_id: int) -> Callable[[], int]:
     native: Callable[[], int] = _natives[name]
 
     def read() -> int:
-        return _reading(clock_id) if passage.current() else native()
+        return _ordered_reading(clock_id) if passage.current() else native()
 
-    return read
+    return counting.function(name, read)
 
 
 def clock(name: str, clock_id: int) -> Callable[[], float]:
     native: Callable[[], float] = _natives[name]
 
     def read() -> float:
-        return _reading(clock_id) / 1e9 if passage.current() else native()
+        return _ordered_reading(clock_id) / 1e9 if passage.current() else native()
 
-    return read
+    return counting.function(name, read)
 
 
 def clock_gettime_ns(clk_id: int, /) -> int:

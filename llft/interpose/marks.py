@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from llft.interpose import collecting, hashing, locks, passage, threads, writings
+from llft.interpose import collecting, counting, hashing, locks, passage, threads, writings
 from llft.interpose.descriptors import table
 from llft.interpose.files import own_temporary_directory
 from llft.interpose.reception import reception
@@ -21,7 +21,7 @@ from llft.interpose.tcp import TcpSocket
 def marks() -> Mapping[str, Any]:
     return {
         "ticks": passage._ticks,
-        "calls": passage._calls,
+        "calls": counting.calls(),
         "spent": locks._spent,
         "collections": collecting._count,
         "hashed": hashing.counted(),
@@ -31,7 +31,7 @@ def marks() -> Mapping[str, Any]:
 
 def adopt(marks: Mapping[str, Any]) -> None:
     passage._ticks = marks["ticks"]
-    passage._calls = marks["calls"]
+    counting.set_calls(marks["calls"])
     locks._spent = marks["spent"]
     collecting._count = marks["collections"]
     hashing.count_from(marks["hashed"])

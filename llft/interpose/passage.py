@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from llft.core.determinizer.operations import Claim, Operation, Park, Release, Result, TryClaim, Unpark, Yield
 from llft.errors import InvariantError
+from llft.interpose import counting
 from llft.interpose.port import Port
 
 TICKS = 2048
@@ -39,11 +40,11 @@ _AMIDST = frozenset((Claim, TryClaim, Release, Park, Unpark))
 """In ordered mode a thread is amidst something of ours when it calls these: no moment for destructors."""
 
 _port: Port | None = None
-_calls = 0
 _ticks = 0
 _interruptions: list[Callable[[], None]] = []
 """What the main thread is to do at its next check point (signal handlers)."""
 _at_allowance: list[Callable[[], None]] = []
+counting.begin(_interruptions, CALLS)
 
 
 def enter(port: Port) -> None:
@@ -62,14 +63,12 @@ def port() -> Port:
 
 
 def call(operation: Operation) -> Result:
-    global _calls
     assert _port is not None, "not interposed"
     if asking and asking == current():
         raise InvariantError("called_while_asking", operation=operation)
     result = _port.call(operation)
-    _calls += 1
-    if _calls >= CALLS and not (ordered and type(operation) in _AMIDST):
-        _calls = 0
+    if counting.called() and not (ordered and type(operation) in _AMIDST):
+        counting.set_calls(0)
         for function in _at_allowance:
             function()
     if _interruptions and current() == MAIN_THREAD:

@@ -14,7 +14,7 @@ from typing import Any
 from llft import originals
 from llft.core.determinizer.operations import RandomBytes
 from llft.errors import InvariantError
-from llft.interpose import passage
+from llft.interpose import counting, passage
 
 _AT_MOST = 65_535
 _native_getrandom = posix.getrandom
@@ -55,7 +55,7 @@ def node() -> int:
 
 def replacements() -> dict[str, dict[str, object]]:
     return {
-        "posix": {"urandom": urandom, "getrandom": getrandom},
+        "posix": {"urandom": counting.function("urandom", urandom), "getrandom": getrandom},
         "_random": {"Random": Random},
         "_uuid": {"generate_time_safe": None},
     }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 
 from llft.core.determinizer.operations import WOULD_BLOCK, Close, Failure, HalfClose, Receive, Select, Send
-from llft.interpose import passage
+from llft.interpose import counting, passage
 from llft.interpose.descriptors import (
     Answered,
     Asked,
@@ -151,6 +151,8 @@ class Remote(Description):
         if self.read_ended:
             return b""
         blocking = timeout_ns < 0 or self._promised
+        if timeout_ns == 0 and not blocking and limit > 0 and counting.nothing(self.fd):
+            raise would_block()
         self._receiving_count += 1
         try:
             while True:

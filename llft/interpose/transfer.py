@@ -12,6 +12,8 @@ from typing import Any
 from llft.interpose.descriptors import Description
 from llft.interpose.refusing import RefusedError
 
+_KNOWN = _socket.MSG_PEEK | _socket.MSG_DONTWAIT | _socket.MSG_WAITALL | _socket.MSG_NOSIGNAL
+
 
 class Transfer:
     """The part of a socket that moves bytes."""
@@ -31,8 +33,8 @@ class Transfer:
         return self._open().receive(bufsize, self._timeout_ns)
 
     def _recv_flagged(self, bufsize: int, flags: int) -> bytes:
-        known = _socket.MSG_PEEK | _socket.MSG_DONTWAIT | _socket.MSG_WAITALL | _socket.MSG_NOSIGNAL
-        if flags & ~known:
+        flags = int.__or__(flags, 0)  # an enumeration takes microseconds for each question
+        if flags & ~_KNOWN:
             raise RefusedError(
                 f"recv flags {flags}", "only MSG_PEEK, MSG_DONTWAIT and MSG_WAITALL are virtual"
             )

@@ -6,6 +6,9 @@ looks at them but a checker: so the core hands on what they are made of, and the
     row      (kind, field, ...): the record's type, and its fields behind the stamp
              (Operated, number, template, entry): the entry's text is not written out yet; each %d of the
              template stands for the entry's next number, behind its kind
+             (Operated, number, text): of an entry that has bytes in it
+             (Readings, number, pick, thread, clock id, values): of clock readings that follow one another, of
+             which the first has this number; each of them is an Operated and a ClockRead
     batch    rows that follow one another in one step of the core: they have one stamp
 
 A row holds numbers, tuples of numbers, and short plain words: as much memory as its record.
@@ -17,11 +20,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from llft.identifiers import BirthId, ViewId
-from llft.journal.record import Operated, Record, Stamp
+from llft.journal.record import ClockRead, Operated, Record, Stamp
 
 Row = tuple[Any, ...]
 Who = tuple[int, BirthId, ViewId]
 """A stamp without its time. As long as it says the same it is the same object, which is cheap to tell."""
+
+
+class Readings:
+    """The kind of a row that is many records."""
 
 
 class Batch(NamedTuple):
@@ -31,7 +38,20 @@ class Batch(NamedTuple):
 
     def records(self) -> list[Record]:
         stamp = Stamp(self.time_ns, *self.who)
-        return [_record(stamp, row) for row in self.rows]
+        made: list[Record] = []
+        for row in self.rows:
+            if row[0] is Readings:
+                made += _readings(stamp, row)
+            else:
+                made.append(_record(stamp, row))
+        return made
+
+    def record_count(self) -> int:
+        count = len(self.rows)
+        for row in self.rows:
+            if row[0] is Readings:
+                count += 2 * len(row[5]) - 1
+        return count
 
 
 def one_by_one(write: Callable[[Record], None]) -> Callable[[Batch], None]:
@@ -46,10 +66,20 @@ def one_by_one(write: Callable[[Record], None]) -> Callable[[Batch], None]:
 
 def _record(stamp: Stamp, row: Row) -> Record:
     kind = row[0]
-    if kind is Operated:
+    if kind is Operated and len(row) == 4:
         _, number, template, entry = row
         return Operated(stamp, number, fill(template, entry))
     made: Record = kind(stamp, *row[1:])
+    return made
+
+
+def _readings(stamp: Stamp, row: Row) -> list[Record]:
+    _, number, pick, thread, clock_id, values = row
+    made: list[Record] = []
+    for value_ns in values:
+        entry = f"time pick={pick} thread={thread} clock={clock_id} value={value_ns}"
+        made += (Operated(stamp, number, entry), ClockRead(stamp, clock_id, value_ns, number))
+        number += 1
     return made
 
 

@@ -11,6 +11,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../wire/crc32.h"
@@ -67,11 +68,7 @@ static int digits_of(uint64_t value) {
     return count + (value >= 10) + (value >= 100) + (value >= 1000);
 }
 
-static int put_number(PyObject *number) {
-    int overflow;
-    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow)
-        return 0;
+static void put_integer(long long value) {
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     if (value < 0)
         put_one('-');
@@ -83,6 +80,14 @@ static int put_number(PyObject *number) {
         memcpy(place - 2, pairs + 2 * rest, 2);
     else
         place[-1] = (char)('0' + rest);
+}
+
+static int put_number(PyObject *number) {
+    int overflow;
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow)
+        return 0;
+    put_integer(value);
     return 1;
 }
 
@@ -180,12 +185,15 @@ static int put_fields(PyObject *row, int operated) {
     return put_entry(PyTuple_GET_ITEM(row, 2), PyTuple_GET_ITEM(row, 3));
 }
 
+/* A frame that is being written: offsets, for the buffer may move. */
+struct frame {
+    size_t start, behind; /* where it begins, and what is known ends */
+};
+
 /* `time`: the beginning of the stamp, up to what is known. */
-static int put_row(PyObject *row, const char *time, size_t time_size) {
-    if (!PyTuple_Check(row) || !PyTuple_GET_SIZE(row) || !PyType_Check(PyTuple_GET_ITEM(row, 0)))
-        return 0;
-    const char *name = ((PyTypeObject *)PyTuple_GET_ITEM(row, 0))->tp_name;
-    size_t name_size = strlen(name), start = (size_t)(text.next - text.start);
+static int begin_frame(struct frame *frame, const char *name, const char *time, size_t time_size) {
+    size_t name_size = strlen(name);
+    frame->start = (size_t)(text.next - text.start);
     if (name_size > WORD_MAX || !reserve(HEAD_BYTES + name_size + STAMP_MAX + VALUE_MAX))
         return 0;
     text.next += HEAD_BYTES;
@@ -194,15 +202,103 @@ static int put_row(PyObject *row, const char *time, size_t time_size) {
     put("\",", 2);
     put(time, time_size);
     put(known.text, known.size);
-    size_t behind = (size_t)(text.next - text.start);
-    if (!put_fields(row, PyTuple_GET_SIZE(row) == 4 && !strcmp(name, "Operated")))
-        return 0;
+    frame->behind = (size_t)(text.next - text.start);
+    return 1;
+}
+
+static void end_frame(const struct frame *begun) {
     put_one(']');
-    char *frame = text.start + start, *fields = text.start + behind, *payload = frame + HEAD_BYTES;
+    char *frame = text.start + begun->start, *fields = text.start + begun->behind, *payload = frame + HEAD_BYTES;
     uint32_t crc = crc32_over(~0u, (uint8_t *)payload, (size_t)(fields - payload) - known.size);
     crc = ~crc32_over(crc32_over_known(crc), (uint8_t *)fields, (size_t)(text.next - fields));
     put_little_endian(frame, (uint32_t)(text.next - payload));
     put_little_endian(frame + 4, crc);
+}
+
+/* The beginning that many frames of one kind and one stamp share, and its checksum. */
+struct beginning {
+    size_t size;
+    uint32_t crc;
+    char text[STAMP_MAX + NUMBER_MAX + 32];
+};
+
+static void make_beginning(struct beginning *made, const char *name, const char *time, size_t time_size) {
+    int size = snprintf(made->text, 32, "[\"%s\",", name);
+    memcpy(made->text + size, time, time_size);
+    made->crc = crc32_over_known(crc32_over(~0u, (uint8_t *)made->text, (size_t)size + time_size));
+    memcpy(made->text + size + time_size, known.text, known.size);
+    made->size = (size_t)size + time_size + known.size;
+}
+
+/* The frame whose payload began here, with this beginning: its end. */
+static void end_alike(char *payload, const struct beginning *beginning) {
+    put_one(']');
+    char *fields = payload + beginning->size;
+    put_little_endian(payload - HEAD_BYTES, (uint32_t)(text.next - payload));
+    put_little_endian(payload - 4, ~crc32_over(beginning->crc, (uint8_t *)fields, (size_t)(text.next - fields)));
+}
+
+static char *begin_alike(const struct beginning *beginning) {
+    char *payload = text.next += HEAD_BYTES;
+    put(beginning->text, beginning->size);
+    put_one(',');
+    return payload;
+}
+
+/* Clock readings that follow one another: an Operated and a ClockRead of each. */
+static int put_readings(PyObject *row, const char *time, size_t time_size) {
+    long long fields[4], value; /* number of the first, pick, thread, clock */
+    int overflow;
+    char place[4 * NUMBER_MAX + 64];
+    if (PyTuple_GET_SIZE(row) != 6 || !PyList_Check(PyTuple_GET_ITEM(row, 5)))
+        return 0;
+    for (int at = 0; at < 4; at++) {
+        PyObject *field = PyTuple_GET_ITEM(row, at + 1);
+        if (!PyLong_Check(field) || ((void)(fields[at] = PyLong_AsLongLongAndOverflow(field, &overflow)), overflow))
+            return 0;
+    }
+    int size = snprintf(place, sizeof place, ",\"time pick=%lld thread=%lld clock=%lld value=", fields[1], fields[2],
+                        fields[3]);
+    struct beginning operated, clock_read;
+    make_beginning(&operated, "Operated", time, time_size);
+    make_beginning(&clock_read, "ClockRead", time, time_size);
+    PyObject *values = PyTuple_GET_ITEM(row, 5);
+    if (fields[0] > INT64_MAX - PyList_GET_SIZE(values))
+        return 0;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(values); at++) {
+        PyObject *item = PyList_GET_ITEM(values, at);
+        if (!PyLong_Check(item) || ((void)(value = PyLong_AsLongLongAndOverflow(item, &overflow)), overflow))
+            return 0;
+        if (!reserve(2 * (HEAD_BYTES + sizeof operated.text + sizeof place + 4 * NUMBER_MAX)))
+            return 0;
+        char *payload = begin_alike(&operated);
+        put_integer(fields[0] + at);
+        put(place, (size_t)size);
+        put_integer(value);
+        put_one('"');
+        end_alike(payload, &operated);
+        payload = begin_alike(&clock_read);
+        put_integer(fields[3]);
+        put_one(',');
+        put_integer(value);
+        put_one(',');
+        put_integer(fields[0] + at);
+        end_alike(payload, &clock_read);
+    }
+    return 1;
+}
+
+static int put_row(PyObject *row, const char *time, size_t time_size) {
+    struct frame frame;
+    if (!PyTuple_Check(row) || !PyTuple_GET_SIZE(row) || !PyType_Check(PyTuple_GET_ITEM(row, 0)))
+        return 0;
+    const char *name = ((PyTypeObject *)PyTuple_GET_ITEM(row, 0))->tp_name, *last = strrchr(name, '.');
+    if (!strcmp(last ? last + 1 : name, "Readings"))
+        return put_readings(row, time, time_size);
+    if (!begin_frame(&frame, name, time, time_size) ||
+        !put_fields(row, PyTuple_GET_SIZE(row) == 4 && !strcmp(name, "Operated")))
+        return 0;
+    end_frame(&frame);
     return 1;
 }
 

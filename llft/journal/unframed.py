@@ -34,7 +34,7 @@ class Unframed:
     def add(self, batch: Batch) -> bool:
         """Whether they are to be framed now."""
         self.batches.append(batch)
-        self.row_count += len(batch.rows)
+        self.row_count += batch.record_count()
         return self.row_count >= FULL or encode is None
 
     def take(self) -> list[Batch]:

@@ -117,6 +117,8 @@ class JournalWriter:
         are being lost it goes as it would have gone one by one."""
         row_count, batches = self._unframed.row_count, self._unframed.take()
         frames = frames_of(batches)
+        if frames and self._lost_stamp is None and len(self._buffer) + len(frames) > self._buffer_limit:
+            self._hand_on()
         if frames is None or not self._has_room_for_all(len(frames)):
             for batch in batches:
                 for record in batch.records():

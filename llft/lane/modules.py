@@ -23,6 +23,7 @@ SINGLE = (
             "core_lock",
             "driver",
             "immediate",
+            "lending",
             "liveness",
             "pacemaker",
             "performing",
@@ -51,6 +52,8 @@ _CHECKSUM = ("llft/wire/crc32.c", "llft/wire/crc32.h")
 _MAC = ("llft/runtime/transport/blake2b.c", "llft/runtime/transport/blake2b.h")
 WRITTEN_IN_C = {
     "llft/journal/frames.c": _CHECKSUM,
+    "llft/reading_on.c": (),
+    "llft/wire/times.c": (),
     "llft/runtime/transport/datagrams.c": (*_CHECKSUM, *_MAC),
     "llft/wire/polynomial.c": _CHECKSUM,
 }

@@ -30,6 +30,7 @@ from llft.core.determinizer.operations import Failure, Operation, Result, Send
 from llft.errors import DivergenceError, PeerError
 from llft.identifiers import ThreadId
 from llft.wire.checksum import crc32
+from llft.wire.many_times import pack_times
 from llft.wire.varint import get_uvarint, put_uvarint, unzigzag, zigzag
 
 START, CALLED, NONE, TRUE, FALSE, INT, BYTES, TUPLE, FAILURE, RESTORED = range(10)
@@ -91,6 +92,29 @@ class BirthLog:
 
     def completed(self, thread: ThreadId, kind: int, result: Result) -> None:
         self._append(thread, encode_result(kind, result))
+
+    def read_on(self, thread: ThreadId, kind: int, values: list[int]) -> None:
+        """As many clock readings, one after the other."""
+        head = bytearray()
+        put_uvarint(head, thread)
+        head += bytes((INT, kind))
+        events = None if pack_times is None else pack_times(bytes(head), values)
+        if events is None:
+            for value_ns in values:
+                self.completed(thread, kind, value_ns)
+            return
+        self.digest = crc32(events, self.digest)
+        self._data += events
+
+    def completed_all(self, thread: ThreadId, kind: int, results: list[Result]) -> None:
+        """Results of calls of one kind, one after the other."""
+        head, events = bytearray(), bytearray()
+        put_uvarint(head, thread)
+        for result in results:
+            events += head
+            events += encode_result(kind, result)
+        self.digest = crc32(events, self.digest)
+        self._data += events
 
     def completed_unseen(self, thread: ThreadId, result: Result) -> int:
         """The program has not made the call again yet; `name` says later what it was. Returns its place among

@@ -8,18 +8,21 @@ are opened when the lock is left, and the giver, if it waits for something itsel
 from __future__ import annotations
 
 from _thread import LockType
+from collections.abc import Callable
 from types import TracebackType
 
 from llft import originals
+from llft.runtime.lending import is_lent
 
 
 class CoreLock:
-    __slots__ = ("_lock", "_opening", "acquire", "release")
+    __slots__ = ("_lock", "_opening", "release", "take_back")
 
     def __init__(self) -> None:
         self._lock = originals.allocate_lock()
         self._opening: list[LockType] = []
-        self.acquire = self._lock.acquire
+        self.take_back: Callable[[], None] = lambda: None
+        """Of a run that is lent (`lending`): whoever has the lock sees what was called."""
         self.release = self._lock.release
         """Without opening gates: for whoever waits and knows that there are none."""
 
@@ -27,8 +30,13 @@ class CoreLock:
         """Under the lock: of a thread that has its result."""
         self._opening.append(gate)
 
-    def __enter__(self) -> None:
+    def acquire(self) -> None:
         self._lock.acquire()
+        if is_lent():
+            self.take_back()
+
+    def __enter__(self) -> None:
+        self.acquire()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

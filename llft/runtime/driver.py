@@ -38,6 +38,7 @@ from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.arrivals import Arrivals
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.immediate import Immediate
+from llft.runtime.lending import LENT_AFTER, Lending
 from llft.runtime.performing import performers
 from llft.runtime.poller import Poller
 from llft.runtime.spinning import Spinning
@@ -71,7 +72,8 @@ class Driver:
         self.pump_held = False
         """No thread of the program is to be the pump: an image is to be taken."""
         self.written, self._flushed_ns = False, 0
-        self.arrivals, self.immediate = Arrivals(self), Immediate(self)
+        self.arrivals, self.immediate, self.lending = Arrivals(self), Immediate(self), Lending(self)
+        self.lock.take_back = self.lending.take_back
         self.polled_until_ns = 0
         """Until when the pacemaker waits, if it serves the network: it knows of no earlier deadline."""
         self._performers = performers(self)
@@ -92,7 +94,7 @@ class Driver:
             try:
                 originals.start_new_thread(self._make_call_for, (thread, operation, done))
             except RuntimeError:
-                self._die("on a call, for which no thread could be started")
+                self.die("on a call, for which no thread could be started")
             done.acquire()
         if thread.waits:
             thread.gate.acquire()
@@ -118,6 +120,8 @@ class Driver:
                 if self.written and originals.monotonic_ns() - self._flushed_ns > UNFLUSHED_AT_MOST_NS:
                     self.flush()  # the program may compute for long, and hold the interpreter's lock
             thread.ident, thread.waits = home, not (at_once or thread.given)
+            if at_once and thread.kind in LENT_AFTER:
+                self.lending.lend(thread, home)
 
     def _step_for(self, thread: ApplicationThread, operation: Operation, kind: int) -> bool:
         """True: the call is complete, and its result is the thread's."""
@@ -125,7 +129,7 @@ class Driver:
             if self.immediate.call(thread, operation, kind):
                 return True
         except Exception:  # noqa: BLE001 (invariant 4)
-            self._die(f"on {type(operation).__name__}")
+            self.die(f"on {type(operation).__name__}")
         if self._is_for_core(thread, kind, self.application.about(operation)):
             self._step(events.OperationInvoked(thread.number, operation))
         return False
@@ -228,7 +232,7 @@ class Driver:
                     self.lock.acquire()
                 self.work()
         except Exception:  # noqa: BLE001 (invariant 4: the program would take it for its own)
-            self._die("while its program waited")
+            self.die("while its program waited")
         finally:
             self.application.pump = None
 
@@ -270,7 +274,7 @@ class Driver:
             while self.resumed.calls:
                 self.perform(self.core.step(self.resumed.calls.popleft(), originals.monotonic_ns()))
         except Exception:  # noqa: BLE001 (invariant 4)
-            self._die(f"on {type(event).__name__}")
+            self.die(f"on {type(event).__name__}")
 
     def perform(self, todo: list[effects.Effect]) -> None:
         for effect in todo:
@@ -282,10 +286,10 @@ class Driver:
             self.written, self._flushed_ns = False, originals.monotonic_ns()
             self.world.flush()
 
-    def _die(self, reason: str) -> NoReturn:
+    def die(self, reason: str) -> NoReturn:
         """While an exception is handled."""
         own_log.write(traceback.format_exc())
         self.world.died(reason)
 
     def fail_replay(self, error: Exception) -> NoReturn:
-        self._die(f"the program's past could not be repeated: {error}")
+        self.die(f"the program's past could not be repeated: {error}")

@@ -24,13 +24,15 @@ class Immediate:
         """False: it is none of those, or not now: in a past that is being repeated, or compared with one,
         every call is looked at. Lock held."""
         application, driver = self._application, self._driver
-        if application.ordered or application.replaying or application.witness is not None:
+        if application.replaying or application.witness is not None:
             return False
         core, now_ns = driver.core, originals.monotonic_ns()
         result = core.at_once(thread.number, operation, now_ns)
         if result is not BLOCKED:
             # As the program's past has it: before anything is captured, and before anything leaves.
             thread.kind, thread.result, thread.out_since_ns = kind, result, now_ns
+            if application.ordered:
+                application.log.called(thread.number, application.about(operation))
             application.log.completed(thread.number, kind, result)
         if core.outbox.effects:
             driver.perform(core.drain())

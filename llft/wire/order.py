@@ -64,6 +64,7 @@ from llft.wire.order_entries import (
     TIME,
     WAKE,
     Entry,
+    counted_template,
     describe,
 )
 
@@ -84,5 +85,6 @@ __all__ = [
     "OrderContext",
     "OrderDecoder",
     "OrderEncoder",
+    "counted_template",
     "describe",
 ]

@@ -8,6 +8,7 @@ bytes raise PeerError, again at every further call, and move nothing.
 from __future__ import annotations
 
 from llft.errors import PeerError
+from llft.wire.many_times import decode_times
 from llft.wire.order_context import OrderContext
 from llft.wire.order_entries import (
     KIND_MASK,
@@ -18,6 +19,8 @@ from llft.wire.order_entries import (
     RUN,
     SEND,
     SIZE_MAX,
+    SOCKET,
+    TIME,
     U64_MAX,
     Entry,
 )
@@ -98,6 +101,46 @@ class OrderDecoder:
             return self._decode()
         except IndexError:
             return None
+
+    def alike_behind(self, entry: Entry) -> list[Entry]:
+        """The last entry handed out was this one, of TIME, SOCKET or GENERAL: those that follow it, as far as
+        they are whole, and are like it but for later values, or next counts and short data. Maybe not all."""
+        if self._run:
+            return []
+        if entry[0] != TIME:
+            return self._counted_behind(entry)
+        if decode_times is None:
+            return []
+        entries, position = decode_times(self._buffer, self._position, entry)
+        if entries:
+            self._pass(entries, position)
+            self.context.note_clock(entry[3], entries[-1][4])
+        return entries
+
+    def _counted_behind(self, entry: Entry) -> list[Entry]:
+        kind, pick, thread, identifier, count, _ = entry
+        buffer, position = self._buffer, self._position
+        behind, size = 1 if kind == SOCKET else 2, len(buffer)
+        entries: list[Entry] = []
+        while position + behind < size and buffer[position] == kind:
+            start = position + behind + 1
+            end = start + buffer[start - 1]
+            if buffer[start - 1] > 127 or end > size or count >= U64_MAX:
+                break
+            if behind == 2 and (identifier > 127 or buffer[position + 1] != identifier):
+                break
+            count += 1
+            entries.append((kind, pick, thread, identifier, count, bytes(buffer[start:end])))
+            position = end
+        if entries:
+            self._pass(entries, position)
+            self.context.note_count(identifier << 4 | kind, count)
+        return entries
+
+    def _pass(self, entries: list[Entry], position: int) -> None:
+        self.offset += position - self._position
+        self._position = position
+        self.count += len(entries)
 
     def _decode(self) -> Entry:
         buffer = self._buffer

@@ -7,8 +7,9 @@ that is refused (MisuseError) leaves stream and context as they were.
 from __future__ import annotations
 
 from llft.errors import MisuseError
+from llft.wire.many_times import encode_times
 from llft.wire.order_context import OrderContext
-from llft.wire.order_entries import READ, RUN, RUN_MAX, SEND, U32_MAX, U64_MAX, Entry
+from llft.wire.order_entries import GENERAL, READ, RUN, RUN_MAX, SEND, TIME, U32_MAX, U64_MAX, Entry
 from llft.wire.order_writers import WRITERS, item_head, put_size
 from llft.wire.varint import put_uvarint, zigzag
 
@@ -49,6 +50,32 @@ class OrderEncoder:
             self.pending += writer(self.context, entry)
             self._open = 0
         self.count += 1
+
+    def append_readings(self, pick: int, thread: int, clock_id: int, values: list[int]) -> None:
+        """Entries of clock readings that follow one another."""
+        self.append((TIME, pick, thread, clock_id, values[0]))
+        pieces = None if encode_times is None else encode_times(values)
+        if pieces is None:
+            for value_ns in values[1:]:
+                self.append((TIME, pick, thread, clock_id, value_ns))
+            return
+        self.pending += pieces
+        self.count += len(values) - 1
+        self.context.note_clock(clock_id, values[-1])
+
+    def append_counted(self, first: Entry, data: list[bytes]) -> None:
+        """Entries that follow one another and differ from the first in counts, one more each, and data."""
+        self.append(first)
+        kind, _, _, identifier, count, _ = first
+        pending, head = self.pending, bytearray((kind,))
+        if kind == GENERAL:
+            put_uvarint(head, identifier)
+        for each in data[1:]:
+            pending += head
+            put_uvarint(pending, len(each))
+            pending += each
+        self.count += len(data) - 1
+        self.context.note_count(identifier << 4 | kind, count + len(data) - 1)
 
     def seal(self) -> None:
         """Close the open entry: the bytes so far never change again."""

@@ -58,6 +58,8 @@ def describe(entry: Entry) -> str:
     template = TEMPLATES.get(kind)
     if template is not None:
         return template % entry[1 : 1 + template.count("%d")]
+    if kind in (SOCKET, GENERAL):
+        return counted_template(kind, entry[5]) % entry[1:5]
     if kind == PRIMARY_VIEW:
         bases = " ".join(f"{fd}:{base}" for fd, base in entry[2])
         return f"primary_view {_describe_view(entry[1])} [{bases}]"
@@ -65,14 +67,14 @@ def describe(entry: Entry) -> str:
         return f"remote_view fd={entry[1]} {_describe_view(entry[2])} from={entry[3]}"
     if kind == CONNECTION:
         return f"connection what={entry[1]} fd={entry[2]} {ConnectionId(*entry[3:])}"
-    names = _FIELDS.get(kind)
-    if names is None:
-        raise MisuseError("order_entry_kind_unknown", "see llft.wire.order", entry=entry)
-    word, *fields = names
-    texts = [
-        f"{name}={_text(value)}" for name, value in zip(fields, entry[1:], strict=True) if name != "digest"
-    ]
-    return " ".join((word, *texts))
+    raise MisuseError("order_entry_kind_unknown", "see llft.wire.order", entry=entry)
+
+
+def counted_template(kind: int, data: bytes) -> str:
+    """Like `TEMPLATES`, for an entry with such data."""
+    if kind == SOCKET:
+        return f"socket pick=%d thread=%d fd=%d count=%d data={_text(data)}"
+    return f"general pick=%d thread=%d operation=%d count=%d data={_text(data)}"
 
 
 TEMPLATES: Final[dict[int, str]] = {
@@ -85,19 +87,12 @@ TEMPLATES: Final[dict[int, str]] = {
 }
 """The text of entries that are all numbers: each %d is the next item of the entry, behind its kind."""
 
-_FIELDS: Final[dict[int, tuple[str, ...]]] = {
-    SOCKET: ("socket", "pick", "thread", "fd", "count", "data"),
-    GENERAL: ("general", "pick", "thread", "operation", "count", "data"),
-}
-
 
 def _describe_view(view: Any) -> str:
     return f"{view} of {view.birth_id}"
 
 
-def _text(value: int | bytes | bytearray | memoryview) -> str:
-    if isinstance(value, int):
-        return str(int(value))
+def _text(value: bytes | bytearray | memoryview) -> str:
     data = bytes(value)
     if len(data) <= 24:
         return data.hex() or "-"

@@ -21,6 +21,7 @@ from tests.live.application_world import (
 SERVERS: dict[str, tuple[Sequence[str], Callable[[int], Speaker], int]] = {
     "kv-locked": (["kv_locked.py"], LineSpeaker, 5),
     "kv-racy": (["kv_racy.py"], LineSpeaker, 5),
+    "many-clocks": (["many_clocks.py"], LineSpeaker, 5),
     "http": (["http_plain.py"], HttpSpeaker, 5),
     "xmlrpc": (["xmlrpc_plain.py"], RpcSpeaker, 3),
     "flask-waitress": (["flask_waitress.py"], HttpSpeaker, 3),

@@ -6,11 +6,12 @@ import pytest
 
 from llft.core import effects, events
 from llft.core.determinizer.outside import BLOCKED
-from llft.simulator import process
+from llft.core.replica import Replica
+from llft.simulator import process, reading_on
 from llft.simulator.interfaces import Core
 from llft.simulator.options import SimulationOptions
 from llft.simulator.runner import SeedResult, run_seed
-from llft.simulator.stepping import stepped
+from llft.simulator.stepping import _without_run, stepped
 
 pytestmark = pytest.mark.reference
 
@@ -40,6 +41,29 @@ def test_worlds_are_the_same_without_it(monkeypatch: pytest.MonkeyPatch, profile
     found = run_seed(seed, options)
     assert counts["at once"] > 50
     monkeypatch.setattr(process, "stepped", only_steps)
+    assert told(run_seed(seed, options)) == told(found)
+    assert not found.violations
+
+
+def without_runs(core: Core, event: events.Event, now_ns: int) -> list[effects.Effect]:
+    return _without_run(core, event, now_ns, None)
+
+
+@pytest.mark.parametrize(("profile", "seed"), [("default", 1), ("crash", 0), ("loss", 0)])
+def test_worlds_are_the_same_without_runs(monkeypatch: pytest.MonkeyPatch, profile: str, seed: int) -> None:
+    """Calls that a core is told of later, all at once (D-72), by every other process of a world."""
+    made: list[int] = []
+    take_back = reading_on.take_back
+
+    def counted(core: Replica, now_ns: int) -> list[effects.Effect]:
+        made.append(len(core.run.plain.codes))
+        return take_back(core, now_ns)
+
+    options = SimulationOptions(profile=profile)
+    monkeypatch.setattr(reading_on, "take_back", counted)
+    found = run_seed(seed, options)
+    assert sum(made) > 20
+    monkeypatch.setattr(process, "stepped", without_runs)
     assert told(run_seed(seed, options)) == told(found)
     assert not found.violations
 

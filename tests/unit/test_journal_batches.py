@@ -24,7 +24,7 @@ from llft.core.standing import Standing
 from llft.errors import MisuseError
 from llft.identifiers import BirthId, ConnectionId, ViewId
 from llft.journal import unframed
-from llft.journal.batch import Batch, Row
+from llft.journal.batch import Batch, Readings, Row
 from llft.journal.frame import encode_record
 from llft.journal.reader import read_journal
 from llft.journal.record import (
@@ -40,7 +40,7 @@ from llft.journal.record import (
 )
 from llft.journal.writer import JournalWriter
 from llft.lane import choice
-from llft.wire.order import READ, SEND, TEMPLATES, TIME, describe
+from llft.wire.order import GENERAL, READ, SEND, SOCKET, TEMPLATES, TIME, describe
 
 BIRTH = BirthId(1, 2, 3)
 WHO = (7, BIRTH, ViewId(1, 1, BIRTH))
@@ -52,6 +52,8 @@ ROWS: list[Row] = [
     (Sent, CONNECTION, 4, 1, 2, 3, 0xFFFFFFFF, 10),
     (Operated, 10, TEMPLATES[SEND], (SEND, 4, 1, 3, 80, 0xFFFFFFFF)),
     (ClockRead, 1, -1, 11),
+    (Operated, 12, describe((SOCKET, 4, 1, 3, 80, b"\x01\x02"))),
+    (Operated, 13, describe((GENERAL, 4, 1, 3, 80, bytes(range(100))))),
     (Collected, CONNECTION, "sent", 12),
 ]
 Encode = Callable[[list[Batch]], bytes | None]
@@ -70,6 +72,10 @@ rows = st.one_of(
     st.tuples(st.just(Sent), connections, numbers, numbers, numbers, numbers, numbers, numbers),
     st.tuples(st.just(ClockRead), numbers, numbers, numbers),
     st.tuples(st.just(Collected), connections, st.sampled_from(["sent", "delivered"]) | st.text(), numbers),
+    st.tuples(st.just(Operated), numbers, st.text()),
+    st.tuples(
+        st.just(Readings), st.integers(0, 1 << 62), numbers, numbers, numbers, st.lists(numbers, min_size=1)
+    ),
     st.tuples(st.just(Operated), numbers, st.sampled_from(list(TEMPLATES.values())).flatmap(entries_of)).map(
         lambda made: (*made[:2], *made[2])
     ),
@@ -175,6 +181,24 @@ def test_the_compiled_lane_frames_the_frequent_kinds_itself(encode: Encode) -> N
     assert encode(found) == b"".join(frames)
     for odd in ((ClockRead, 1, 1 << 64, 2), (Collected, CONNECTION, "gone\n", 1), (ClockRead, None, 1, 2)):
         assert encode([Batch(5, WHO, [odd])]) is None
+
+
+def test_readings_in_a_row_are_the_records_of_each(tmp_path: Path, encode: Encode) -> None:
+    batch = Batch(5, WHO, [(Readings, 7, 4, 1, 0, [100, 100, 1 << 60])])
+    texts = [describe((TIME, 4, 1, 0, value)) for value in (100, 100, 1 << 60)]
+    records = batch.records()
+    assert [record.entry for record in records if isinstance(record, Operated)] == texts
+    assert [record[1:] for record in records if isinstance(record, ClockRead)] == [
+        (0, 100, 7),
+        (0, 100, 8),
+        (0, 1 << 60, 9),
+    ]
+    assert batch.record_count() == len(records) == 6
+    with framing(encode), JournalWriter(tmp_path / "j") as writer:
+        writer.write_batch(batch)
+        writer.flush()
+        assert writer.statistics()["written_count"] == 6
+    assert list(read_journal(tmp_path / "j")) == records
 
 
 def test_both_lanes_write_the_same_bytes(tmp_path: Path) -> None:

@@ -22,32 +22,44 @@ LocalClock = Callable[[int], int]
 
 
 class GroupClock:
-    __slots__ = ("_last", "_offsets")
+    __slots__ = ("last", "offsets")
 
     def __init__(self) -> None:
-        self._offsets: dict[int, int] = {}
-        self._last: dict[int, int] = {}
+        self.offsets: dict[int, int] = {}
+        self.last: dict[int, int] = {}
 
     def read(self, clock_id: int, local_ns: int) -> int:
         """A reading at the primary."""
-        value_ns = local_ns + self._offsets.get(clock_id, 0)
-        last_ns = self._last.get(clock_id)
+        value_ns = local_ns + self.offsets.get(clock_id, 0)
+        last_ns = self.last.get(clock_id)
         if last_ns is not None and value_ns < last_ns:
-            self._offsets[clock_id] = last_ns - local_ns
+            self.offsets[clock_id] = last_ns - local_ns
             value_ns = last_ns
-        self._last[clock_id] = value_ns
+        self.last[clock_id] = value_ns
         return value_ns
 
     def observe(self, clock_id: int, value_ns: int, local_ns: int) -> None:
         """A reading that a backup reproduces."""
-        last_ns = self._last.get(clock_id)
+        last_ns = self.last.get(clock_id)
         if last_ns is not None and value_ns < last_ns:
             raise InvariantError("group_clock_rolled_back", clock_id=clock_id, last=last_ns, value=value_ns)
-        self._offsets[clock_id] = value_ns - local_ns
-        self._last[clock_id] = value_ns
+        self.offsets[clock_id] = value_ns - local_ns
+        self.last[clock_id] = value_ns
+
+    def read_on(self, clock_id: int, values_ns: list[int]) -> None:
+        """Readings that a primary has made with this offset (`runs`)."""
+        last_ns, first_ns = self.last.get(clock_id), values_ns[0]
+        if last_ns is not None and first_ns < last_ns:
+            raise InvariantError("group_clock_rolled_back", clock_id=clock_id, last=last_ns, value=first_ns)
+        self.last[clock_id] = values_ns[-1]
+
+    def observe_on(self, clock_id: int, values_ns: list[int], local_ns: int) -> None:
+        """Readings that a backup reproduced, in ascending order, the last of them at this local time."""
+        self.observe(clock_id, values_ns[0], local_ns)
+        self.observe(clock_id, values_ns[-1], local_ns)
 
     def offset(self, clock_id: int) -> int:
-        return self._offsets.get(clock_id, 0)
+        return self.offsets.get(clock_id, 0)
 
     def snapshot(self, local_clock: LocalClock) -> list[list[int]]:
         """[clock id, the group clock now, its last reading] of every clock that was ever read.
@@ -56,9 +68,9 @@ class GroupClock:
         """
         return [
             [clock_id, max(last_ns, local_clock(clock_id) + self.offset(clock_id)), last_ns]
-            for clock_id, last_ns in sorted(self._last.items())
+            for clock_id, last_ns in sorted(self.last.items())
         ]
 
     def restore(self, state: Sequence[Sequence[int]], local_clock: LocalClock) -> None:
-        self._offsets = {clock_id: now_ns - local_clock(clock_id) for clock_id, now_ns, _ in state}
-        self._last = {clock_id: last_ns for clock_id, _, last_ns in state}
+        self.offsets = {clock_id: now_ns - local_clock(clock_id) for clock_id, now_ns, _ in state}
+        self.last = {clock_id: last_ns for clock_id, _, last_ns in state}

@@ -102,6 +102,12 @@ class Determinizer:
             raise MisuseError("primary_cannot_follow", "follow only before go_live", entry=entry)
         self.engine.follow(entry)
 
+    def follow_all(self, entries: list[Entry]) -> None:
+        """The same for many: nothing stands between them."""
+        if self.engine.live:
+            raise MisuseError("primary_cannot_follow", "follow only before go_live", entry=entries[0])
+        self.engine.follow_all(entries)
+
     def go_live(self, now_ns: int) -> None:
         """Promotion: results come from outside from now on."""
         if self.engine.live or not self.engine.caught_up:

@@ -69,6 +69,10 @@ class Engine:
     def follow(self, entry: Entry) -> None:
         raise NotImplementedError
 
+    def follow_all(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self.follow(entry)
+
     def go_live(self, now_ns: int) -> None:
         """Results come from outside from now on, and nobody has been tried."""
         self.live = True

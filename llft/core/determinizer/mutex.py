@@ -62,6 +62,9 @@ class MutexTable:
     def is_held(self, mutex: int) -> bool:
         return mutex in self._owners
 
+    def is_awaited(self, mutex: int) -> bool:
+        return mutex in self._waiters
+
     def owner(self, mutex: int) -> ThreadId | None:
         return self._owners.get(mutex)
 

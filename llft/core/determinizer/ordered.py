@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, Literal
 
 from llft.core.determinizer.claims import Attempted, Claims
 from llft.core.determinizer.engine import MAIN_THREAD, Engine, unsupported
@@ -24,6 +24,8 @@ from llft.core.determinizer.operations import (
     Obtain,
     Operation,
     Park,
+    RandomBytes,
+    ReadClock,
     Receive,
     Release,
     Result,
@@ -34,7 +36,7 @@ from llft.core.determinizer.operations import (
     Unpark,
     Yield,
 )
-from llft.core.determinizer.outside import BLOCKED, MORE, Outside
+from llft.core.determinizer.outside import BLOCKED, MORE, Outside, Stage
 from llft.core.determinizer.parking import Permits, can_be_unparked
 from llft.core.determinizer.replay_gate import ReplayGate
 from llft.core.determinizer.reproduction import diverged
@@ -42,6 +44,9 @@ from llft.errors import MisuseError
 from llft.identifiers import ThreadId
 from llft.instant import NEVER
 from llft.wire.order import GENERAL, PRIMARY_VIEW, Entry
+
+_AT_ONCE: Final = frozenset((Claim, TryClaim, Release, ReadClock, RandomBytes))
+"""Calls that hardly ever wait, and are made often."""
 
 
 class OrderedEngine(Engine):
@@ -109,6 +114,37 @@ class OrderedEngine(Engine):
             self.waiters.enter(thread, operation, tried=not self.held)
         else:
             self.completions.append(("resume", thread, result))
+
+    def at_once(self, thread: ThreadId, operation: Operation, now_ns: int) -> Result | Literal[Stage.BLOCKED]:
+        """At a backup: the thread's entry is there, and first of its operation."""
+        if thread in self.parked or thread not in self._alive or type(operation) not in _AT_ONCE:
+            return BLOCKED
+        if isinstance(operation, Claim) and (operation.timeout_ns >= 0 or self._would_wait(operation)):
+            return BLOCKED
+        if isinstance(operation, Release) and self.mutexes.is_awaited(operation.mutex):
+            return BLOCKED  # another thread goes on, and first
+        self.outside.now_ns = now_ns
+        if self.live:
+            return BLOCKED if self.held else self._attempts[type(operation)](thread, operation)
+        self.parked[thread] = operation
+        self._reproduce(thread)
+        if thread in self.parked:
+            del self.parked[thread]
+            return BLOCKED
+        self._admit()
+        return self._own_result(thread)
+
+    def _would_wait(self, operation: Claim) -> bool:
+        return self.live and self.mutexes.is_held(operation.mutex)
+
+    def _own_result(self, thread: ThreadId) -> Result:
+        """Of a call that has just been completed. The thread has not gone on: it is its only completion."""
+        completions = self.completions
+        at = next(
+            at for at, (what, whose, _) in enumerate(completions) if whose == thread and what == "resume"
+        )
+        result: Result = completions.pop(at)[2]  # type: ignore[assignment]  # "resume" carries a result
+        return result
 
     def thread_ended(self, thread: ThreadId) -> None:
         expected = self._gate.expects(thread)

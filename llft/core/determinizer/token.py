@@ -32,15 +32,7 @@ from typing import Any, Literal
 from llft.core.determinizer.engine import MAIN_THREAD, unsupported
 from llft.core.determinizer.immediate import may_be_at_once
 from llft.core.determinizer.operation_ids import parking_id
-from llft.core.determinizer.operations import (
-    Obtain,
-    Operation,
-    Park,
-    Receive,
-    Result,
-    Select,
-    Sleep,
-)
+from llft.core.determinizer.operations import Obtain, Operation, Park, Receive, Result, Select, Sleep
 from llft.core.determinizer.outside import BLOCKED, MORE, Outside, Stage
 from llft.core.determinizer.reproduction import diverged
 from llft.core.determinizer.scheduler import QUANTUM_CALLS
@@ -56,7 +48,7 @@ class TokenEngine(TokenThreads):
         super().__init__(outside, quantum_calls)
         self._pending: Operation | None = None
         """The running thread's outside operation that waits for a result."""
-        self._log: deque[Entry] = deque()
+        self.log: deque[Entry] = deque()
         self._outside_changed = False
         self._attempts = outside.attempts
         self._handlers.update(dict.fromkeys(outside.attempts, self._on_outside))
@@ -103,13 +95,13 @@ class TokenEngine(TokenThreads):
 
     def _reproduced(self, thread: ThreadId, operation: Operation) -> Result | Literal[Stage.BLOCKED]:
         """At a backup: the result, if it is at the head of the log."""
-        self._pass_barriers()
-        if not self._log or self._log[0][0] >= WAKE or self._log[0][1] != self.scheduler.pick_count:
+        self.pass_barriers()
+        if not self.log or self.log[0][0] >= WAKE or self.log[0][1] != self.scheduler.pick_count:
             return BLOCKED
-        result = self.reproduction.reproduce(thread, operation, self._log[0])
+        result = self.reproduction.reproduce(thread, operation, self.log[0])
         assert result is not MORE  # none of these takes several steps
-        self._consume()
-        self._pass_barriers()
+        self.consume()
+        self.pass_barriers()
         return result
 
     def thread_ended(self, thread: ThreadId) -> None:
@@ -133,8 +125,13 @@ class TokenEngine(TokenThreads):
         return self.outside.deadlines.earliest()
 
     def follow(self, entry: Entry) -> None:
-        self._log.append(entry)
+        self.log.append(entry)
         self.followed_count += 1
+        self._settle()
+
+    def follow_all(self, entries: list[Entry]) -> None:
+        self.log.extend(entries)
+        self.followed_count += len(entries)
         self._settle()
 
     def is_out(self, thread: ThreadId) -> bool:
@@ -173,23 +170,23 @@ class TokenEngine(TokenThreads):
 
     def _settle(self) -> None:
         while True:
-            self._pass_barriers()
+            self.pass_barriers()
             if self.scheduler.running:
                 if self._pending is None or not self._resolve(self._pending):
                     return
             elif not self._decide():
                 return
 
-    def _pass_barriers(self) -> None:
+    def pass_barriers(self) -> None:
         """View changes at the head of the log: everything before them is consumed. And checkpoints."""
-        log = self._log
+        log = self.log
         while log:
             head = log[0]
             if head[0] >= PRIMARY_VIEW:
                 self.outside.connections.passed(head)
             elif head[0] != CHECKPOINT or not self.scheduler.has_reached(head):
                 return
-            self._consume()
+            self.consume()
 
     def _resolve(self, operation: Operation) -> bool:
         """Find out about the pending call. False: not yet."""
@@ -200,12 +197,12 @@ class TokenEngine(TokenThreads):
             self._pending = None
             self._on_outside(thread, operation)
             return True
-        if not self._log:
+        if not self.log:
             return False
-        head, pick = self._log[0], self.scheduler.pick_count
+        head, pick = self.log[0], self.scheduler.pick_count
         if head[0] < WAKE and head[1] == pick:
             result = self.reproduction.reproduce(thread, operation, head)
-            self._consume()
+            self.consume()
             if result is not MORE:
                 self._pending = None
                 self._complete(thread, result)
@@ -220,14 +217,14 @@ class TokenEngine(TokenThreads):
         """Nobody runs: admit the outside, then pick. False: nothing to pick, or not yet proven."""
         if self.live:
             self._admit_ready()
-        elif not self._log:
+        elif not self.log:
             if self.parked:
                 return False
         else:
-            head, pick = self._log[0], self.scheduler.pick_count
+            head, pick = self.log[0], self.scheduler.pick_count
             if head[0] == WAKE and head[1] == pick:
                 self._wake(head[2], head)
-                self._consume()
+                self.consume()
                 return True
             if head[1] <= pick or not self.scheduler.run_queue:
                 raise diverged(head[2], "no thread runs, none can be picked", head)
@@ -265,8 +262,8 @@ class TokenEngine(TokenThreads):
             raise diverged(thread, "not blocked", cause)
         return self.scheduler.wake(thread, operation)
 
-    def _consume(self) -> None:
-        self.consumed(self.consumed_count + 1, self._log.popleft())
+    def consume(self) -> None:
+        self.consumed(self.consumed_count + 1, self.log.popleft())
 
     def record_checkpoint(self) -> None:
         self.outside.record(self.scheduler.checkpoint())

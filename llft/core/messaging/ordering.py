@@ -14,7 +14,17 @@ from typing import Final
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.messaging import Messaging
 from llft.identifiers import ConnectionId
-from llft.wire.order import CONNECTION, READ, REMOTE_VIEW, SEND, Entry, OrderContext, OrderDecoder
+from llft.wire.order import (
+    CONNECTION,
+    GENERAL,
+    READ,
+    REMOTE_VIEW,
+    SEND,
+    TIME,
+    Entry,
+    OrderContext,
+    OrderDecoder,
+)
 
 OPENED: Final = 1
 ACCEPTED: Final = 2
@@ -36,8 +46,13 @@ class Cursor:
         """Entries passed beyond the watermark: the first ones of a run that is not finished."""
         self._before: tuple[int, int, int] = (0, 0, 0)
 
-    def advance(self, passed: Callable[[Entry, int], None]) -> None:
-        """Pass every entry whose messages are here, with its number, in the order of the log."""
+    def advance(
+        self,
+        passed: Callable[[Entry, int], None],
+        passed_all: Callable[[list[Entry]], None] | None = None,
+    ) -> None:
+        """Pass every entry whose messages are here, with its number, in the order of the log; those that
+        need none and are alike all at once, if somebody takes them so."""
         orders = self.messaging.lane.orders
         if orders.end > self.fed:
             self.decoder.feed(orders.slice(self.fed, orders.end))
@@ -59,6 +74,16 @@ class Cursor:
             else:
                 self.passed_since.append(entry)
             passed(entry, self.passed_count)
+            if passed_all is not None and TIME <= entry[0] <= GENERAL:
+                self._pass_alike(entry, passed_all)
+
+    def _pass_alike(self, entry: Entry, passed_all: Callable[[list[Entry]], None]) -> None:
+        """Those behind this one: they need no messages."""
+        entries = self.decoder.alike_behind(entry)
+        if entries:
+            self.passed_count += len(entries)
+            self.watermark = self.decoder.offset
+            passed_all(entries)
 
     def _next(self) -> Entry | None:
         context = self.decoder.context

@@ -8,6 +8,7 @@ from llft.core import state_transfer
 from llft.core.determinizer.claims import Claims
 from llft.core.determinizer.clock import GroupClock
 from llft.core.determinizer.reproduction import Reproduction
+from llft.core.determinizer.runs import Runs
 from llft.core.semi_passive import SemiPassive
 from llft.core.state_transfer import StateTransfer
 from llft.core.virtual_sockets import VirtualSockets
@@ -16,14 +17,14 @@ from llft.simulator.plants.plant import Patch, Plant, does_nothing
 
 def _keeps_own_offset(original: Any) -> Any:
     def observe(self: GroupClock, clock_id: int, value_ns: int, local_ns: int) -> None:
-        self._last[clock_id] = value_ns
+        self.last[clock_id] = value_ns
 
     return observe
 
 
 def _no_floor(original: Any) -> Any:
     def read(self: GroupClock, clock_id: int, local_ns: int) -> int:
-        self._last.pop(clock_id, None)
+        self.last.pop(clock_id, None)
         value_ns: int = original(self, clock_id, local_ns)
         return value_ns
 
@@ -123,9 +124,31 @@ def _descriptors_lost(original: Any) -> Any:
     return apply_execution
 
 
+def _runs_at_random(original: Any) -> Any:
+    def logged(self: Runs, thread: int) -> Any:
+        codes, values = original(self, thread)
+        draw = self._engine.outside._random_bytes
+        return codes, [draw(len(value)) if isinstance(value, bytes) else value for value in values]
+
+    return logged
+
+
 _UNCHECKED = Patch(VirtualSockets, "_diverged", does_nothing)
 
 PLANTS = (
+    Plant(
+        "run-not-taken-back",
+        "calls that a thread made in a run never come to the log",
+        (Patch(Runs, "take_back", does_nothing),),
+        profile="crash",
+        seed=7,
+    ),
+    Plant(
+        "run-of-own-random",
+        "a backup makes up the random bytes of a run itself, and output digests are not compared",
+        (Patch(Runs, "logged", _runs_at_random), _UNCHECKED),
+        profile="crash",
+    ),
     Plant(
         "forget-clock-offset",
         "a backup does not keep the offset between the group clock and its own, and goes by its own later",

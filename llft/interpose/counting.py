@@ -1,0 +1,64 @@
+"""How many calls the program made since the collector ran, and its ways to calls that need no port.
+
+The compiled lane counts in `llft.reading_on`, where calls are made in runs (D-72) and count too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+native: Any
+try:
+    from llft import reading_on
+except ImportError:
+    native = None
+else:
+    native = reading_on
+
+
+class _Count:
+    """The same for the reference lane, which makes no runs."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._calls_max = 1
+
+    def begin(self, waiting: list[Callable[[], None]], calls_max: int) -> None:
+        self._calls_max = calls_max
+
+    def called(self) -> bool:
+        self._calls += 1
+        return self._calls >= self._calls_max
+
+    def calls(self) -> int:
+        return self._calls
+
+    def set_calls(self, count: int) -> None:
+        self._calls = count
+
+
+_count: Any = _Count() if native is None else native
+begin: Callable[[list[Callable[[], None]], int], None] = _count.begin
+"""What must be empty for a call to be made in a run, and how many calls there are between two collections."""
+called: Callable[[], bool] = _count.called
+"""A call of the port was made: whether a collection is due."""
+calls: Callable[[], int] = _count.calls
+set_calls: Callable[[int], None] = _count.set_calls
+
+
+def function(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """A replacement for a builtin: it makes its calls in runs where it can, else the usual way."""
+    made: Callable[..., Any] = usual if native is None else native.function(name, usual)
+    return made
+
+
+def nothing(fd: int) -> bool:
+    """A read that does not wait finds nothing. False: it goes the usual way."""
+    return native is not None and bool(native.nothing(fd))
+
+
+def reading(clock_id: int) -> int | None:
+    """None: it goes the usual way."""
+    value: int | None = None if native is None else native.reading(clock_id)
+    return value

@@ -1,0 +1,102 @@
+"""Runs (D-72): calls of the program's that are made without the core, lent and taken back.
+
+Invariants:
+
+1. Whoever holds the driver's lock finds no run lent: `CoreLock` takes it back when it is entered. So nothing
+   that happens under the lock, and that is all that ever happens to the core and the application, can see a
+   core that does not know of a call that was made.
+2. A run is lent as the last act under the lock, to the native thread of the one program thread that is out,
+   and only to one that could have made its last call at once (`immediate`): none that repeats a past, or is
+   compared with one.
+3. What was made of it is in the program's past before anything is captured, and before anything leaves.
+
+Only the compiled lane lends: Python itself could not make a call and note it without a moment in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from llft import originals
+from llft.core.determinizer.operations import WOULD_BLOCK, RandomBytes, ReadClock, Receive
+from llft.core.determinizer.runs import NOTHING_CODE, RANDOM_CODE, pieces
+from llft.past.birth_log import OPERATION_KINDS
+from llft.runtime.application_thread import ApplicationThread
+
+if TYPE_CHECKING:
+    from llft.runtime.driver import Driver
+
+native: Any
+try:
+    from llft import reading_on
+except ImportError:
+    native = None
+else:
+    native = reading_on
+
+READ_CLOCK: Final = OPERATION_KINDS[ReadClock]
+RANDOM_BYTES: Final = OPERATION_KINDS[RandomBytes]
+RECEIVE: Final = OPERATION_KINDS[Receive]
+LENT_AFTER: Final = frozenset((READ_CLOCK, RANDOM_BYTES, RECEIVE))
+"""Kinds of calls: where there was one there are often more."""
+NOWHERE: Final = -1
+is_lent: Callable[[], bool] = (lambda: False) if native is None else native.is_open
+
+
+class Lending:
+    __slots__ = ("_driver", "_lent_to")
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._lent_to: ApplicationThread | None = None
+
+    def lend(self, thread: ApplicationThread, ident: int) -> None:
+        """To a thread whose call was completed at once, and that is in this native thread. Lock held."""
+        driver = self._driver
+        application = driver.application
+        if native is None or application.replaying or application.witness is not None:
+            return
+        run, operation, idle = driver.core.run, thread.operation, NOWHERE
+        if isinstance(operation, Receive):
+            if thread.result != WOULD_BLOCK:
+                return  # it has something to do
+            idle = operation.fd
+        if driver.core.live:
+            room = run.room(thread.number)
+            if room <= 0:
+                return
+            native.open_live(ident, room, run.clocks(), idle)
+        else:
+            codes, values = run.logged(thread.number)
+            if not values:
+                return
+            native.open_log(ident, codes, values)
+        self._lent_to = thread
+
+    def take_back(self) -> None:
+        """Lock held, and a run is lent."""
+        thread, self._lent_to = self._lent_to, None
+        made = None if thread is None else native.close()
+        if thread is None or made is None:
+            return
+        try:
+            self._tell(thread, *made)
+        except Exception:  # noqa: BLE001 (the driver's invariant 4)
+            self._driver.die("on calls of a run")
+
+    def _tell(
+        self, thread: ApplicationThread, codes: bytes, values: list[Any], local: tuple[int, int, int]
+    ) -> None:
+        driver = self._driver
+        driver.core.run.take_back(thread.number, codes, values, local, originals.monotonic_ns())
+        log = driver.application.log
+        for code, start, end in pieces(codes):
+            if code == RANDOM_CODE:
+                log.completed_all(thread.number, RANDOM_BYTES, values[start:end])
+            elif code == NOTHING_CODE:
+                log.completed_all(thread.number, RECEIVE, [WOULD_BLOCK] * (end - start))
+            else:
+                log.read_on(thread.number, READ_CLOCK, values[start:end])
+        if driver.core.outbox.effects:
+            driver.perform(driver.core.drain())

@@ -1,0 +1,99 @@
+"""Runs of calls (D-72) in a simulated process: what `reading_on.c` does in a real one, in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llft.core import effects
+from llft.core.determinizer.operations import WOULD_BLOCK, Operation, RandomBytes, ReadClock, Receive
+from llft.core.determinizer.runs import CLOCKS, NOTHING_CODE, RANDOM_BYTES_MAX, RANDOM_CODE
+from llft.core.replica import Replica
+
+
+class PlainRun:
+    """Lent to one thread. `codes` are of the calls made, `values` what they gave; at a backup those that are
+    still to be made follow."""
+
+    def __init__(
+        self, core: Replica, thread: int, limit: int, codes: bytes, values: list[Any], idle: int
+    ) -> None:
+        """`idle`: a descriptor that has nothing to be read, or -1."""
+        self._idle = idle
+        self._outside = core.determinizer.engine.outside
+        self._live = core.live
+        self._limit = limit
+        self._logged = codes
+        self.thread = thread
+        self.codes = bytearray()
+        self.values: list[Any] = [] if self._live else values
+        clocks = core.run.clocks()
+        self._offsets, self._last = clocks[::2], list(clocks[1::2])
+        self.local = [0] * CLOCKS
+
+    def make(self, operation: Operation) -> Any:
+        """What the call gives; None: it goes the usual way."""
+        if len(self.codes) >= self._limit:
+            return None
+        if isinstance(operation, ReadClock):
+            return self._read(operation.clock_id)
+        if isinstance(operation, RandomBytes) and 0 < operation.size <= RANDOM_BYTES_MAX:
+            return self._draw(operation.size)
+        if isinstance(operation, Receive) and not operation.blocking and operation.limit > 0:
+            return WOULD_BLOCK if self._finds_nothing(operation.fd) else None
+        return None
+
+    def _finds_nothing(self, fd: int) -> bool:
+        if self._live:
+            return fd == self._idle and self._made(NOTHING_CODE, fd) == fd
+        return bool(self.values[len(self.codes)] == fd and self._next(NOTHING_CODE) == fd)
+
+    def _read(self, clock_id: int) -> Any:
+        if not 0 <= clock_id < CLOCKS:
+            return None
+        local_ns = self._outside.local_clock(clock_id)
+        if not self._live:
+            self.local[clock_id] = local_ns
+            return self._next(clock_id)
+        value_ns: int = local_ns + self._offsets[clock_id]
+        if value_ns < self._last[clock_id]:
+            return None
+        self._last[clock_id] = value_ns
+        return self._made(clock_id, value_ns)
+
+    def _draw(self, size: int) -> Any:
+        if self._live:
+            return self._made(RANDOM_CODE, self._outside._random_bytes(size))
+        at = len(self.codes)
+        fits = self._logged[at] == RANDOM_CODE and len(self.values[at]) == size
+        return self._next(RANDOM_CODE) if fits else None
+
+    def _next(self, code: int) -> Any:
+        at = len(self.codes)
+        if self._logged[at] != code:
+            return None
+        self.codes.append(code)
+        return self.values[at]
+
+    def _made(self, code: int, value: Any) -> Any:
+        self.codes.append(code)
+        self.values.append(value)
+        return value
+
+
+def lend(core: Replica, thread: int, idle: int) -> None:
+    """After a call that was completed at once. Every other process does so, as if its lane were compiled."""
+    if core.standing.birth_id.pid % 2:
+        return
+    codes, values = core.run.logged(thread)
+    limit = core.run.room(thread) if core.live else len(values)
+    if limit > 0:
+        core.run.plain = PlainRun(core, thread, limit, codes, values, idle)
+
+
+def take_back(core: Replica, now_ns: int) -> list[effects.Effect]:
+    run, core.run.plain = core.run.plain, None
+    if run is None or not run.codes:
+        return []
+    made = run.values[: len(run.codes)]
+    core.run.take_back(run.thread, bytes(run.codes), made, tuple(run.local), now_ns)
+    return core.drain()

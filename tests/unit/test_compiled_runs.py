@@ -1,0 +1,164 @@
+"""Runs (D-72) in C: what a call gives, what it leaves, and when it goes the usual way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.compiled_parts import compiled_part
+
+pytestmark = pytest.mark.reference
+
+USUAL = -1.0
+FAR = 1 << 62
+NO_CLOCKS = (0, -FAR, 0, -FAR, 0, -FAR)
+
+
+@pytest.fixture(scope="module")
+def part() -> Any:
+    return compiled_part("llft.reading_on")
+
+
+@pytest.fixture
+def runs(part: Any) -> Iterator[Any]:
+    part.begin([], 256)
+    part.set_calls(0)
+    yield part
+    part.close()
+
+
+@pytest.fixture
+def clock(runs: Any) -> Any:
+    return runs.function("time", lambda: USUAL)
+
+
+def test_without_a_run_a_call_goes_its_usual_way(runs: Any, clock: Any) -> None:
+    assert not runs.is_open()
+    assert clock() == USUAL
+    assert runs.reading(0) is None
+    assert runs.close() is None
+
+
+def test_a_primary_reads_its_clock_and_notes_what_it_read(runs: Any, clock: Any) -> None:
+    runs.open_live(threading.get_ident(), 5, NO_CLOCKS, -1)
+    before, value, after = time.time(), clock(), time.time()
+    assert before <= value <= after
+    ns = runs.reading(1)
+    assert runs.is_open()
+    codes, values, _ = runs.close()
+    assert codes == bytes((0, 1))
+    assert values[0] / 1e9 == value
+    assert values[1] == ns
+    assert not runs.is_open()
+    assert clock() == USUAL
+
+
+def test_the_groups_offset_is_added_and_no_reading_goes_back(runs: Any, clock: Any) -> None:
+    now_ns = time.time_ns()
+    runs.open_live(threading.get_ident(), 9, (-(10**12), 0, 0, 0, 0, 0), -1)
+    assert now_ns - 10**12 <= clock() * 1e9 + 1000 < now_ns
+    runs.open_live(threading.get_ident(), 9, (0, now_ns + 10**12, 0, 0, 0, 0), -1)
+    assert clock() == USUAL
+    runs.open_live(threading.get_ident(), 9, (FAR * 2 - 1, 0, 0, 0, 0, 0), -1)
+    assert clock() == USUAL, "more than 64 bits"
+    assert runs.close() is None
+
+
+def test_so_many_calls_and_no_more(runs: Any, clock: Any) -> None:
+    runs.open_live(threading.get_ident(), 3, NO_CLOCKS, -1)
+    assert [clock() == USUAL for _ in range(5)] == [False, False, False, True, True]
+    assert len(runs.close()[1]) == 3
+
+
+def test_another_thread_has_no_part_in_it(runs: Any, clock: Any) -> None:
+    runs.open_live(threading.get_ident(), 5, NO_CLOCKS, -1)
+    found: list[float] = []
+    other = threading.Thread(target=lambda: found.append(clock()))
+    other.start()
+    other.join()
+    assert found == [USUAL]
+    assert runs.close() is None
+
+
+def test_a_backup_gets_what_the_log_says_in_its_order(runs: Any, clock: Any) -> None:
+    draw = runs.function("urandom", lambda size: b"usual")
+    runs.open_log(threading.get_ident(), bytes((0, 16, 1, 0)), [3_000_000_000, b"abc", 5, 6])
+    assert clock() == 3.0
+    assert clock() == USUAL, "the log has random bytes here"
+    assert draw(2) == b"usual", "of three"
+    assert draw(3) == b"abc"
+    assert runs.reading(0) is None
+    assert runs.reading(1) == 5
+    before_ns = time.monotonic_ns()
+    codes, values, local = runs.close()
+    assert (codes, values) == (bytes((0, 16, 1)), [3_000_000_000, b"abc", 5])
+    assert abs(local[1] - before_ns) < 10**9
+    assert abs(local[0] - time.time_ns()) < 10**10
+
+
+def test_random_bytes_are_noted(runs: Any) -> None:
+    draw = runs.function("urandom", lambda size: b"usual")
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, -1)
+    drawn = [draw(size) for size in (8, 256)]
+    for odd in (0, -1, 257, 1 << 70, 8.0):
+        assert draw(odd) == b"usual"
+    assert list(map(len, drawn)) == [8, 256]
+    codes, values, _ = runs.close()
+    assert (codes, values) == (bytes((16, 16)), drawn)
+
+
+def test_a_read_finds_nothing_where_one_has_found_nothing(runs: Any) -> None:
+    assert not runs.nothing(4)
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, 4)
+    assert [runs.nothing(fd) for fd in (4, 5, 4, 0, -1)] == [True, False, True, False, False]
+    assert runs.close()[:2] == (bytes((17, 17)), [4, 4])
+    runs.open_log(threading.get_ident(), bytes((17, 17, 0, 17)), [4, 5, 9, 4])
+    assert [runs.nothing(fd) for fd in (4, 4, 5, 4)] == [True, False, True, False]
+    assert runs.reading(0) == 9
+    assert runs.close()[:2] == (bytes((17, 17, 0)), [4, 5, 9])
+    assert not runs.nothing(4)
+
+
+def test_all_calls_count_and_the_one_that_is_due_to_collect_goes_the_usual_way(runs: Any, clock: Any) -> None:
+    for _ in range(250):
+        assert not runs.called()
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, -1)
+    assert [clock() == USUAL for _ in range(6)] == [False] * 5 + [True]
+    assert runs.calls() == 255
+    assert runs.called()
+    runs.set_calls(0)
+    assert clock() != USUAL
+
+
+def test_what_the_main_thread_is_to_do_comes_first(runs: Any, clock: Any) -> None:
+    waiting: list[object] = []
+    runs.begin(waiting, 256)
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, -1)
+    assert clock() != USUAL
+    waiting.append(print)
+    assert clock() == USUAL
+    waiting.pop()
+    assert clock() != USUAL
+
+
+def test_wrong_logs_are_refused(runs: Any) -> None:
+    for codes, values in ((b"\0\0", [1]), (b"\0", ["1"]), (b"\0", [1 << 64])):
+        with pytest.raises((ValueError, OverflowError)):
+            runs.open_log(threading.get_ident(), codes, values)
+        assert not runs.is_open()
+
+
+def test_it_passes_for_the_builtin(runs: Any, clock: Any) -> None:
+    class Holder:
+        now = clock
+
+    assert Holder().now() == USUAL
+    assert (clock.__name__, clock.__module__) == ("time", "time")
+    with pytest.raises(TypeError):
+        clock(1)
+    with pytest.raises(ValueError, match="no function"):
+        runs.function("sleep", print)
