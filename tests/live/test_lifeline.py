@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -161,6 +162,8 @@ def test_whoever_holds_a_line_here_can_be_watched(
         holder.kill()
         assert told(watcher) == [birth(holder)], "once"
     assert told(watcher, 0.1) == []
+    shutil.rmtree(tmp_path)
+    watcher.watch_all()
 
 
 @pytest.mark.parametrize("willing", [False, True])

@@ -71,7 +71,11 @@ class DeathWatch:
     def watch_all(self) -> None:
         """Whoever holds a line in the directory and is not watched yet."""
         watched = dict.fromkeys(self._watched.values())
-        for name in originals.listdir(self._directory):
+        try:
+            names = originals.listdir(self._directory)
+        except OSError:
+            return  # somebody has removed it
+        for name in names:
             _, *numbers = name.split("-")
             if name.startswith(_PREFIX) and len(numbers) == 2 and all(map(str.isdecimal, numbers)):
                 birth_id = BirthId(self._host_id, *map(int, numbers))
