@@ -36,7 +36,10 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--seconds", type=positive_float, metavar="S", help="begin no new kill after so long"
     )
     failover.add_argument(
-        "--signal", default="KILL", metavar="NAME", help="KILL (default), or STOP: a silent host"
+        "--signal",
+        default="KILL",
+        metavar="NAME",
+        help="KILL (default), or STOP: it is stopped, and goes on later",
     )
     _add_group(failover, pace_ms=50.0)
     load = figures.add_parser(

@@ -52,6 +52,13 @@ class PeerDied(NamedTuple):
     birth_id: BirthId
 
 
+class PeerStopped(NamedTuple):
+    """That process was not heard for three heartbeats at least, and its kernel says that it is stopped: it
+    cannot speak now (D-72). It may go on later, so this is no certificate."""
+
+    birth_id: BirthId
+
+
 class StateCaptured(NamedTuple):
     """The answer to CaptureState, given before any application thread ran on."""
 
@@ -85,6 +92,7 @@ Event = (
     | OperationInvoked
     | ThreadEnded
     | PeerDied
+    | PeerStopped
     | StateCaptured
     | StateStored
     | HistoryBegun

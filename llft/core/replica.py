@@ -95,8 +95,7 @@ class Replica:
         self.sockets = VirtualSockets(self)
         self.transfer, self.reticence = StateTransfer(self), Reticence(self)
         self.semi_passive = SemiPassive(self)
-        self.inbox = Inbox(self)
-        self.timers = Timers(self)
+        self.inbox, self.timers = Inbox(self), Timers(self)
         self.determinizer = Determinizer(
             config.threads, self.sockets, self.record, local_clock, random.randbytes
         )
@@ -118,6 +117,7 @@ class Replica:
             events.DeadlinePassed: lambda event: self.timers.on_deadline(),
             events.Started: self._on_started,
             events.PeerDied: lambda event: self.timers.on_certificate(event.birth_id),
+            events.PeerStopped: lambda event: self.timers.on_stopped(event.birth_id),
             events.StateCaptured: lambda event: self.transfer.on_state_captured(event.state),
             events.HistoryBegun: lambda event: self.asking.durability.begin_history(),
             events.StateStored: lambda event: self.semi_passive.on_stored(held=event.held),
@@ -130,8 +130,7 @@ class Replica:
     def step(self, event: events.Event, now_ns: int) -> list[Effect]:
         if self.standing.role == LEFT:
             return []
-        self.now_ns = now_ns
-        self.outbox.now_ns = now_ns
+        self.now_ns = self.outbox.now_ns = now_ns
         if now_ns - self.last_step_ns > self.pause_ns:
             self.timers.notice_pause(now_ns - self.last_step_ns)
         self.last_step_ns = now_ns

@@ -199,10 +199,18 @@ class Timers:
         elif replica.view_change.recovery is not None:
             replica.view_change.recovery.member_gone(birth_id)
 
-    def _all_before_me_are_dead(self) -> bool:
+    def on_stopped(self, birth_id: BirthId) -> None:
+        """D-72: who would be waited for in vain need not be waited for. It is suspected as by a timeout, for
+        it may go on; and by the backup whose turn it is."""
+        standing = self.standing
+        is_primary = standing.role == BACKUP and birth_id == standing.view.birth_id
+        if is_primary and self._all_before_me_are_dead(but=birth_id):
+            self.replica.primary_change.on_primary_timeout("stopped")
+
+    def _all_before_me_are_dead(self, but: BirthId = NO_BIRTH) -> bool:
         mine = self.standing.precedence
         return all(
-            self.replica.detector.is_dead(member.birth_id)
+            member.birth_id == but or self.replica.detector.is_dead(member.birth_id)
             for member in self.standing.membership
             if member.precedence < mine
         )

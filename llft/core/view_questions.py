@@ -32,14 +32,19 @@ def send_question(replica: Replica, connection: Connection) -> None:
 
 
 def ask_newly_known(replica: Replica, recovery: Recovery) -> None:
-    """Line 29 for the connections that were created since it was last done; all of them, the first time."""
+    """Line 29 for the connections that were created since it was last done; all of them, the first time.
+    Those on which something waits to be read come first: there somebody waits for a reply."""
     table = replica.messaging.table
-    for connection in table.created_after(recovery.asked_number):
+    for connection in sorted(table.created_after(recovery.asked_number), key=_is_read):
         connection.settled = bool(connection.reset_reason)
         if not connection.settled:
             recovery.on_discovered(connection.connection_id, connection.remote_group_id)
             send_question(replica, connection)
     recovery.asked_number = table.created_count
+
+
+def _is_read(connection: Connection) -> bool:
+    return not connection.received
 
 
 def still_answering(replica: Replica, recovery: Recovery) -> set[ConnectionId]:

@@ -48,7 +48,8 @@ class MembershipChanged(NamedTuple):
 
 
 class Suspected(NamedTuple):
-    """A fault detector expired (reason "timeout"), or a certificate came (reason "certificate")."""
+    """A fault detector expired (reason "timeout"), a certificate came ("certificate"), or its kernel says
+    that it is stopped ("stopped")."""
 
     stamp: Stamp
     suspect: BirthId

@@ -263,7 +263,7 @@ class Driver:
             self._step(event)
 
     def wish(self, event: events.Event) -> None:
-        """An operator's. Lock held."""
+        """An operator's; or what the kernel says of a peer. Lock held."""
         self._step(event)
 
     # -- the core ------------------------------------------------------------------------------------

@@ -13,6 +13,9 @@ so that a stream of datagrams wakes it two thousand times a second at most. One 
 watermark (`core.asking`: it is not the next primary) rests for LAZIER_NS. One that had nothing to do for
 BUSY_NS answers at once, and so do all for ALERT_NS after a change of the primary. Who rests is woken by a
 death, and by what is sent to it alone: the question that outputs wait for.
+
+A backup that has heard nothing of its primary for as long as it takes for a pause (`Replica.pause_ns`) asks
+the kernel, again and again, whether that process is stopped (D-72): then nobody need wait for its timeout.
 """
 
 from __future__ import annotations
@@ -24,11 +27,13 @@ from contextlib import suppress
 from typing import Final
 
 from llft import originals
+from llft.core import events
 from llft.core.standing import BACKUP
-from llft.instant import MS
+from llft.instant import MS, NEVER
 from llft.past.source import RestoredError
 from llft.runtime import own_log
 from llft.runtime.driver import Driver
+from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.stacks import stacks
 
 LAZY_NS: Final = MS // 2
@@ -40,16 +45,23 @@ SWITCH_INTERVAL_S: Final = 0.0002
 DOZE_AT_LEAST_NS = LATE_NS = 5 * MS
 """While an application thread serves the network, the pacemaker only makes sure that it does."""
 HOUSEKEEPING_NS: Final = 20 * MS
+LOOK_AGAIN_NS: Final = 5 * MS
 TOKEN_HELD_TOO_LONG_NS: Final = 2_000 * MS
 
 
 class Pacemaker:
-    def __init__(self, driver: Driver, housekeeping: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        housekeeping: Callable[[], None],
+        lifeline: Callable[[], Lifeline | None] = lambda: None,
+    ) -> None:
         self.driver = driver
         self.housekeeping = housekeeping
+        self._lifeline = lifeline
         self._doze = originals.allocate_lock()
         self._doze.acquire()
-        self._housekept_ns = self._served_ns = self._alert_until_ns = 0
+        self._housekept_ns = self._served_ns = self._alert_until_ns = self._looked_ns = 0
         self._view = driver.core.view
         driver.wake_pacemaker = self.wake
 
@@ -63,6 +75,8 @@ class Pacemaker:
                 self._doze.release()
 
     def _run(self) -> None:
+        if (lifeline := self._lifeline()) is not None:
+            lifeline.listen()
         try:
             while True:
                 self._beat()
@@ -78,9 +92,10 @@ class Pacemaker:
             driver.flush()
             serve = driver.nobody_serves()
             wait_ns = driver.until_deadline()
+            now_ns = originals.monotonic_ns()
             if serve:
-                wait_ns = min(wait_ns, HOUSEKEEPING_NS * 5)
-            driver.polled_until_ns = originals.monotonic_ns() + wait_ns if serve else 0
+                wait_ns = min(wait_ns, HOUSEKEEPING_NS * 5, max(0, self._look_ns() - now_ns))
+            driver.polled_until_ns = now_ns + wait_ns if serve else 0
         if serve:
             arrived = driver.poller.poll(wait_ns)
             now_ns = originals.monotonic_ns()
@@ -94,10 +109,13 @@ class Pacemaker:
             if (serve and driver.nobody_serves()) or now_ns >= driver.core.next_deadline() + LATE_NS:
                 driver.work()
                 self._served_ns = originals.monotonic_ns()
+                if self._served_ns >= self._look_ns():
+                    self._look_at_primary()
             if now_ns - self._housekept_ns > HOUSEKEEPING_NS:
                 self._housekept_ns = now_ns
                 self.housekeeping()
                 self._watch_token(now_ns)
+                self._calm_down(now_ns)
 
     def _rest_ns(self, now_ns: int) -> int:
         """How long more may arrive before it is looked at; 0 while the primary is known to be dead, and soon
@@ -112,6 +130,26 @@ class Pacemaker:
         unasked = intra.passed_over_ns > intra.asked_ns and now_ns - intra.asked_ns > UNASKED_NS
         lazy_ns = min(LAZIER_NS, intra.timeouts.heartbeat_interval_ns // 4) if unasked else LAZY_NS
         return lazy_ns if now_ns - self._served_ns < max(BUSY_NS, lazy_ns) else 0
+
+    def _look_ns(self) -> int:
+        """When a backup asks whether its primary is stopped."""
+        core = self.driver.core
+        if core.role != BACKUP:
+            return NEVER
+        heard_ns = core.detector.heard_ns.get(core.view.birth_id, NEVER)
+        return max(heard_ns + core.pause_ns, self._looked_ns + LOOK_AGAIN_NS)
+
+    def _look_at_primary(self) -> None:
+        self._looked_ns = self._served_ns
+        primary, lifeline = self.driver.core.view.birth_id, self._lifeline()
+        if lifeline is not None and lifeline.is_stopped(primary):
+            self.driver.wish(events.PeerStopped(primary))
+
+    def _calm_down(self, now_ns: int) -> None:
+        """Who was told of a death came before everybody else (`lifeline.c`)."""
+        lifeline = self._lifeline()
+        if lifeline is not None and lifeline.hurried_ns and now_ns - lifeline.hurried_ns > ALERT_NS:
+            lifeline.rest()
 
     def _watch_token(self, now_ns: int) -> None:
         """Busy loops must not hang the token in silence: say who holds it, and where."""

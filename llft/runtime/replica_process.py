@@ -68,7 +68,7 @@ class ReplicaProcess(OutsidePort):
         settings = self._be_born(specification)
         self.driver = Driver(self.core, self, self, self.poller)
         self.driver.spinning = Spinning(settings.transport.spin_us * US)
-        self.pacemaker = Pacemaker(self.driver, self._keep_house)
+        self.pacemaker = Pacemaker(self.driver, self._keep_house, lambda: self.lifeline)
         self.checkpoints = Checkpoints(self, settings)
         self.call = self.driver.call
         self.spawn = self.driver.spawn

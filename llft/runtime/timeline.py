@@ -19,7 +19,7 @@ class Timeline:
     come so far, by the clock."""
 
     def __init__(self) -> None:
-        self.suspicions = {"timeout": 0, "certificate": 0}
+        self.suspicions = {"timeout": 0, "certificate": 0, "stopped": 0}
         self.views: deque[dict[str, Any]] = deque(maxlen=VIEWS_KEPT)
         self.last_reason = ""
         self._since: dict[str, int] = {}

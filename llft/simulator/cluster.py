@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from llft.config import GroupConfig, Replication, ThreadMode
+from llft.config import GroupConfig, Replication, ThreadMode, Timeouts
 from llft.core import events
 from llft.identifiers import BirthId, GroupId
 from llft.instant import MS, US
@@ -29,6 +29,8 @@ from llft.simulator.topology import CLIENT, GroupSpec, Topology
 from llft.simulator.world import World
 
 CERTIFICATE_MAX_NS = 2 * MS
+STOP_SEEN_NS = 3 * Timeouts().heartbeat_interval_ns
+"""As long as a pause must be (`Replica.pause_ns`)."""
 LOAD_PERCENT = (60, 110)
 """Users of clients think between operations, so that the load lasts about as long as the faults do."""
 OPERATIONS_PER_REQUEST = 5
@@ -122,6 +124,7 @@ class Cluster:
         self._birth_count = 0
         self._clock_rng = world.stream("clocks")
         self._rng = world.stream("cluster")
+        self._stop_rng = world.stream("stops")
         self.groups: dict[GroupId, Group] = {}
         for spec in topology.groups:
             load_ns = profile.horizon_ns * self._rng.randint(*LOAD_PERCENT) // 100
@@ -230,7 +233,16 @@ class Cluster:
     def pause(self, process: Process, duration_ns: int) -> None:
         self.note_fault(f"pause {process.label()} for {duration_ns // MS} ms")
         process.pause()
+        seen_ns = self.world.now_ns + STOP_SEEN_NS + self._stop_rng.randint(0, MS)
+        self.world.at(seen_ns, self._tell_stop, process)
         self.world.at(self.world.now_ns + duration_ns, self._go_on, process)
+
+    def _tell_stop(self, stopped: Process) -> None:
+        """D-72: who is on the same host sees that it is stopped."""
+        if stopped.alive and stopped.paused:
+            for peer in stopped.group.processes:
+                if self._stop_rng.random() < self.profile.certificate and not peer.paused:
+                    peer.happen(events.PeerStopped(stopped.birth_id))
 
     def _go_on(self, process: Process) -> None:
         if process.alive and process.paused:

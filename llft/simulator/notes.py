@@ -25,6 +25,7 @@ EVENT_KINDS: dict[type, int] = {
             events.LeaveRequested,
             events.StateStored,
             events.HistoryBegun,
+            events.PeerStopped,
         ),
         start=1,
     )

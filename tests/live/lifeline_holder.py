@@ -1,6 +1,6 @@
 """Holds a lifeline until it is ended: `python -m tests.live.lifeline_holder DIRECTORY`.
 
-A line of input makes it another program.
+A line of input makes it another program; if that is "willing", it says before that it goes of itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ def main() -> None:
     birth_id = BirthId(HOST_ID, os.getpid(), 1)
     line = Lifeline(sys.argv[1], birth_id)
     print(line.missing or "held", flush=True)
-    if sys.stdin.readline():
+    if order := sys.stdin.readline():
+        if order == "willing\n":
+            line.close()
         os.execv("/bin/sleep", ["/bin/sleep", "60"])
 
 

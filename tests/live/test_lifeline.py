@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from llft.identifiers import BirthId
 from llft.runtime.native.lifeline import Lifeline
+from llft.runtime.priority import FURTHER
 from tests.live.lifeline_holder import HOST_ID
 
 Holder = subprocess.Popen[bytes]
@@ -27,7 +29,9 @@ def hold(tmp_path: Path) -> Iterator[Callable[[], Holder]]:
 
     def start() -> Holder:
         command = [sys.executable, "-m", "tests.live.lifeline_holder", str(tmp_path)]
-        holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        holder = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
         holders.append(holder)
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
@@ -108,6 +112,100 @@ def test_a_stopped_process_lives(hold: Callable[[], Holder], watcher: Lifeline) 
     assert told(watcher, 0.3) == []
     holder.kill()
     assert told(watcher) == [birth(holder)]
+
+
+def test_who_is_stopped_is_known_and_who_goes_on_is_not_taken_for_it(
+    hold: Callable[[], Holder], watcher: Lifeline
+) -> None:
+    holder = hold()
+    assert not watcher.is_stopped(birth(holder)), "it is not watched"
+    assert watcher.watch(birth(holder))
+    assert not watcher.is_stopped(birth(holder))
+    holder.send_signal(signal.SIGSTOP)
+    until(lambda: watcher.is_stopped(birth(holder)))
+    holder.send_signal(signal.SIGCONT)
+    until(lambda: not watcher.is_stopped(birth(holder)))
+    holder.send_signal(signal.SIGSTOP)
+    until(lambda: watcher.is_stopped(birth(holder)))
+    holder.kill()
+    until(lambda: not watcher.is_stopped(birth(holder)))
+    assert told(watcher) == [birth(holder)]
+
+
+@pytest.mark.parametrize("wrong", ["_own_began", "_namespace"])
+def test_a_stopped_process_is_not_taken_for_another_with_its_number(
+    hold: Callable[[], Holder], watcher: Lifeline, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """One that began at another time, or is numbered in another namespace."""
+    holder = hold()
+    if wrong == "_namespace":
+        monkeypatch.setattr(watcher, "_namespace", watcher._namespace + 1)
+    assert watcher.watch(birth(holder))
+    if wrong == "_own_began":
+        watcher._began[birth(holder)] += 1
+    holder.send_signal(signal.SIGSTOP)
+    until(lambda: state(holder) == "T")
+    assert not watcher.is_stopped(birth(holder))
+    holder.kill()
+    assert told(watcher) == [birth(holder)]
+
+
+def test_whoever_holds_a_line_here_can_be_watched(
+    hold: Callable[[], Holder], watcher: Lifeline, tmp_path: Path
+) -> None:
+    holders = [hold(), hold()]
+    for name in ("life-", "life-5", "life-5-x", "life-5-5-5", "life-5-5.new", "other-5-5"):
+        (tmp_path / name).touch()
+    watcher.watch_all()
+    watcher.watch_all()
+    for holder in holders:
+        holder.kill()
+        assert told(watcher) == [birth(holder)], "once"
+    assert told(watcher, 0.1) == []
+    shutil.rmtree(tmp_path)
+    watcher.watch_all()
+
+
+@pytest.mark.parametrize("willing", [False, True])
+def test_who_was_killed_steps_back_and_who_goes_of_itself_is_left_alone(
+    hold: Callable[[], Holder], watcher: Lifeline, willing: bool
+) -> None:
+    holder = hold()
+    if nice_of(holder) is None:
+        pytest.skip("this kernel has no autogroups")
+    assert watcher.watch(birth(holder))
+    assert holder.stdin is not None
+    if willing:
+        holder.stdin.write(b"willing\n")
+        holder.stdin.flush()
+    else:
+        holder.kill()
+    assert told(watcher) == [birth(holder)]
+    if willing:
+        time.sleep(0.1)
+        assert nice_of(holder) == 0
+    else:
+        until(lambda: nice_of(holder) == FURTHER)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.005)
+
+
+def state(holder: Holder) -> str:
+    return Path(f"/proc/{holder.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def nice_of(holder: Holder) -> int | None:
+    """Of its session. It is there until somebody has waited for it."""
+    try:
+        words = Path(f"/proc/{holder.pid}/autogroup").read_text().split()
+    except OSError:
+        return None
+    return int(words[-1]) if words else None
 
 
 def mounted(place: Path) -> bool:

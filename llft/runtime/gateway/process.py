@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import sys
 import time
 from collections.abc import Callable
@@ -24,12 +25,14 @@ from llft.instant import MS
 from llft.journal.writer import JournalWriter
 from llft.runtime.control_server import ControlServer
 from llft.runtime.gateway.gateway import Gateway
+from llft.runtime.native.lifeline import DeathWatch
 from llft.runtime.native.spool import open_spool
 from llft.runtime.settings import Settings
 from llft.runtime.transport import open_transport
 
 FLUSH_INTERVAL_NS: Final = 100 * MS
 PUBLISH_INTERVAL_NS: Final = 5_000 * MS
+HURRY_NS: Final = 50 * MS
 
 _RANDOM_GROUP: Final = 0x8000_0000
 """Named groups have 31 bits (`settings.group_id_of`), so the ids of gateways are none of theirs."""
@@ -70,6 +73,7 @@ class GatewayProcess:
             write_batch=self._journal.write_batch,
             log=self.say,
         )
+        self._deaths = DeathWatch(str(self._directory), self.birth_id.host_id)
         self._control = ControlServer(
             str(self._directory / f"{self._name}.sock"),
             {"status": self._status, "listen": self._listen, "unlisten": self._unlisten, "stop": self._stop},
@@ -82,6 +86,8 @@ class GatewayProcess:
                 self.say(warning)
         _raise_descriptor_limit(self.say)
         gateway = self.gateway
+        self._deaths.listen()
+        gateway.loop.register(self._deaths.fileno(), select.EPOLLIN, self._on_death)
         self._publish()
         self._flush()
         self.say(f"is group {self.group_id}, before group {self._specification['group']}")
@@ -114,8 +120,14 @@ class GatewayProcess:
 
     def _flush(self) -> None:
         self._journal.flush()
+        self._deaths.watch_all()
         self._serve_control(0)  # who does not take an answer, or could not be accepted, is tried again
         self.gateway.loop.alarm(FLUSH_INTERVAL_NS, self._flush)
+
+    def _on_death(self, mask: int) -> None:
+        """Of a replica: this process has come before all others by that (`lifeline.c`), for a while."""
+        self._deaths.take_dead()
+        self.gateway.loop.alarm(HURRY_NS, self._deaths.rest)
 
     # -- gateway.id --------------------------------------------------------------------------
 

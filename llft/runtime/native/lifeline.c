@@ -12,6 +12,12 @@
  *  - Each mutex is waited for once, by one thread: nobody depends on another to pass the news on. When all are
  *    taken, later comers are left to the end of the TCP stream.
  *  - Nothing else is certain: whatever other answer there is, nobody is declared dead by it.
+ *  - The holder's thread and those that wait for it come before all others, where the process may give them
+ *    real-time priority: what is between a death and the news of it is theirs. And who is told comes before all
+ *    others, too, until it says that it is done: the dead process's memory is taken apart meanwhile, for some
+ *    milliseconds, by a kernel that lets nobody else in.
+ *  - For the same reason who was killed steps back (`runtime.priority`), as far as a joiner: the program's threads
+ *    have to get past it, too. Who goes of itself says so before, and is left alone: it may be about to join anew.
  *  - No Python, no signal handled in these threads.
  */
 #define _GNU_SOURCE
@@ -33,11 +39,15 @@
 #define MAGIC UINT64_C(0x3165666c2d74666c) /* "lft-lfe1" */
 #define PATH_BYTES 512
 #define WATCHERS 256
+#define FURTHER "10" /* as in priority.py */
 
 struct line {
     uint64_t magic;
     uint64_t size; /* of this struct: another C library would lay it out otherwise */
+    uint64_t place[2]; /* the holder's pid namespace, and when its process began: see lifeline.py */
+    pid_t pid;
     _Atomic uint32_t taken;
+    _Atomic int is_seen_to; /* it goes of itself, or has stepped back */
     pthread_mutex_t mutex[WATCHERS];
 };
 
@@ -54,6 +64,14 @@ static struct {
     int failed;
 } own;
 
+static _Atomic pid_t told_thread; /* who reads what is told; 0: nobody in particular */
+
+/* If we may. A thread that it starts is none of these. */
+static void come_first(pid_t thread) {
+    struct sched_param lowest = {.sched_priority = 1};
+    sched_setscheduler(thread, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
+}
+
 static struct line *map(int fd) {
     void *found = mmap(NULL, sizeof(struct line), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return found == MAP_FAILED ? NULL : found;
@@ -62,6 +80,7 @@ static struct line *map(int fd) {
 static void *hold(void *unused) {
     (void)unused;
     pthread_setname_np(pthread_self(), "llft-life");
+    come_first(0);
     for (int i = 0; i < WATCHERS && !own.failed; i++)
         own.failed = pthread_mutex_lock(&own.line->mutex[i]);
     sem_post(&own.held);
@@ -70,7 +89,7 @@ static void *hold(void *unused) {
     return NULL;
 }
 
-static int prepare(struct line *line) {
+static int prepare(struct line *line, const uint64_t place[2]) {
     pthread_mutexattr_t kind;
     int failed = pthread_mutexattr_init(&kind);
     if (!failed)
@@ -81,11 +100,13 @@ static int prepare(struct line *line) {
         failed = pthread_mutex_init(&line->mutex[i], &kind);
     line->magic = MAGIC;
     line->size = sizeof *line;
+    memcpy(line->place, place, sizeof line->place);
+    line->pid = getpid();
     return failed;
 }
 
 /* Once in a process's life. Returns 0, or an errno. */
-int lifeline_hold(const char *path) {
+int lifeline_hold(const char *path, const uint64_t place[2]) {
     char unfinished[PATH_BYTES];
     if (own.line)
         return EALREADY;
@@ -100,7 +121,7 @@ int lifeline_hold(const char *path) {
         failed = errno;
     close(fd);
     if (!failed)
-        failed = prepare(own.line);
+        failed = prepare(own.line, place);
     if (!failed)
         failed = sem_init(&own.held, 0, 0) ? errno : start_quiet_thread(hold, NULL);
     if (!failed) {
@@ -115,19 +136,71 @@ int lifeline_hold(const char *path) {
     return failed;
 }
 
+/* The holder goes of itself. */
+void lifeline_let_go(void) {
+    if (own.line)
+        own.line->is_seen_to = 1;
+}
+
 /* In a process that was restored from an image: what is held is held by another one. */
-void lifeline_forget(void) { memset(&own, 0, sizeof own); }
+void lifeline_forget(void) {
+    memset(&own, 0, sizeof own);
+    told_thread = 0;
+}
+
+/* The calling thread is who reads what is told. */
+void lifeline_listen(void) { told_thread = gettid(); }
+
+/* The same thread: what had to be done soon is done. */
+void lifeline_rest(void) {
+    struct sched_param none = {.sched_priority = 0};
+    sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none); /* to take that back needs a right */
+}
+
+/* Whether /proc speaks of the holder, not of another process with its number. */
+static int is_holder(const struct line *line) {
+    char name[64], text[1024];
+    unsigned long long began = 0;
+    struct stat here;
+    snprintf(name, sizeof name, "/proc/%d/stat", (int)line->pid);
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[length > 0 ? length : 0] = 0;
+    char *word = strrchr(text, ')');
+    for (int i = 3; word && i <= 22; i++) /* proc(5): the state is word 3, the beginning 22 */
+        word = strchr(word + 1, ' ');
+    if (word)
+        began = strtoull(word, NULL, 10);
+    return began && began == line->place[1] && !stat("/proc/self/ns/pid", &here) && here.st_ino == line->place[0];
+}
+
+static void step_back(struct line *line) {
+    char name[64];
+    if (line->is_seen_to++ || !is_holder(line) || getsid(line->pid) != line->pid)
+        return;
+    snprintf(name, sizeof name, "/proc/%d/autogroup", (int)line->pid);
+    int fd = open(name, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t done = write(fd, FURTHER, strlen(FURTHER));
+        (void)done; /* it takes its share then, as everybody does */
+        close(fd);
+    }
+}
 
 static void *await_death(void *argument) {
     struct watch watch = *(struct watch *)argument;
-    struct sched_param lowest = {.sched_priority = 1};
     free(argument);
     pthread_setname_np(pthread_self(), "llft-watch");
-    pthread_setschedparam(pthread_self(), SCHED_FIFO, &lowest); /* if we may */
+    come_first(0);
     int found = pthread_mutex_lock(watch.mutex);
     if (found == EOWNERDEAD) {
+        if (told_thread)
+            come_first(told_thread);
         ssize_t told = write(watch.tell_fd, &watch.token, sizeof watch.token);
         (void)told; /* a full pipe: the end of the TCP stream will tell */
+        step_back(watch.line);
     }
     if (found == EOWNERDEAD || found == 0)
         pthread_mutex_unlock(watch.mutex);
@@ -155,20 +228,22 @@ static struct line *open_line(const char *path) {
     return line;
 }
 
-/* From now on the death of whoever holds the line at `path` writes `token` to `tell_fd`. Returns 0, or an
- * errno. */
-int lifeline_watch(const char *path, uint64_t token, int tell_fd) {
+/* From now on the death of whoever holds the line at `path` writes `token` to `tell_fd`; `place` is the holder's.
+ * Returns 0, or an errno. */
+int lifeline_watch(const char *path, uint64_t token, int tell_fd, uint64_t place[2]) {
     struct watch *watch = malloc(sizeof *watch);
     if (!watch)
         return ENOMEM;
     *watch = (struct watch){open_line(path), NULL, token, tell_fd};
-    int failed = watch->line ? 0 : errno;
-    if (!failed) {
-        uint32_t place = watch->line->taken++;
-        watch->mutex = &watch->line->mutex[place % WATCHERS];
-        failed = place < WATCHERS ? start_quiet_thread(await_death, watch) : EAGAIN;
+    struct line *line = watch->line; /* the thread frees what it is given */
+    int failed = line ? 0 : errno;
+    if (line) {
+        uint32_t number = line->taken++;
+        memcpy(place, line->place, sizeof line->place);
+        watch->mutex = &line->mutex[number % WATCHERS];
+        failed = number < WATCHERS ? start_quiet_thread(await_death, watch) : EAGAIN;
         if (failed)
-            munmap(watch->line, sizeof *watch->line);
+            munmap(line, sizeof *line);
     }
     if (failed)
         free(watch);
