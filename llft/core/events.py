@@ -54,7 +54,7 @@ class PeerDied(NamedTuple):
 
 class PeerStopped(NamedTuple):
     """That process was not heard for three heartbeats at least, and its kernel says that it is stopped: it
-    cannot speak now (D-72). It may go on later, so this is no certificate."""
+    cannot speak now (D-73). It may go on later, so this is no certificate."""
 
     birth_id: BirthId
 

@@ -200,7 +200,7 @@ class Timers:
             replica.view_change.recovery.member_gone(birth_id)
 
     def on_stopped(self, birth_id: BirthId) -> None:
-        """D-72: who would be waited for in vain need not be waited for. It is suspected as by a timeout, for
+        """D-73: who would be waited for in vain need not be waited for. It is suspected as by a timeout, for
         it may go on; and by the backup whose turn it is."""
         standing = self.standing
         is_primary = standing.role == BACKUP and birth_id == standing.view.birth_id

@@ -15,7 +15,7 @@ BUSY_NS answers at once, and so do all for ALERT_NS after a change of the primar
 death, and by what is sent to it alone: the question that outputs wait for.
 
 A backup that has heard nothing of its primary for as long as it takes for a pause (`Replica.pause_ns`) asks
-the kernel, again and again, whether that process is stopped (D-72): then nobody need wait for its timeout.
+the kernel, again and again, whether that process is stopped (D-73): then nobody need wait for its timeout.
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ class Cluster:
         self.world.at(self.world.now_ns + duration_ns, self._go_on, process)
 
     def _tell_stop(self, stopped: Process) -> None:
-        """D-72: who is on the same host sees that it is stopped."""
+        """D-73: who is on the same host sees that it is stopped."""
         if stopped.alive and stopped.paused:
             for peer in stopped.group.processes:
                 if self._stop_rng.random() < self.profile.certificate and not peer.paused:

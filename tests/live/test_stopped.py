@@ -1,4 +1,4 @@
-"""A primary that is stopped (kill -STOP) is replaced by what the kernel says of it (D-72), and rejoins."""
+"""A primary that is stopped (kill -STOP) is replaced by what the kernel says of it (D-73), and rejoins."""
 
 from __future__ import annotations
 

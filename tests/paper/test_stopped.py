@@ -1,4 +1,4 @@
-"""D-72: a primary that its kernel says is stopped is suspected without a timeout, and may go on later."""
+"""D-73: a primary that its kernel says is stopped is suspected without a timeout, and may go on later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a backup asks the kernel about its primary (D-72), and what it does with the answer."""
+"""When a backup asks the kernel about its primary (D-73), and what it does with the answer."""
 
 from __future__ import annotations
 

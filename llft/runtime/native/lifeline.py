@@ -6,7 +6,7 @@ directory; those that do not (another host, another run) are watched by TCP alon
 (`runtime.liveness`): the lifeline only brings the same news sooner.
 
 A line also says where its holder's number is to be looked up: in which pid namespace, and when that process
-began. So another one there can be asked about the holder (`is_stopped`, D-72), and neither a number that
+began. So another one there can be asked about the holder (`is_stopped`, D-73), and neither a number that
 was given again nor one of another namespace is taken for it.
 """
 
