@@ -26,7 +26,7 @@ SERVER = Path(llft.cli.__file__).with_name("demo_server.py")
 def pair(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[GroupRun]:
     """Two replicas that nobody uses: a timeout would find out, too, but later."""
     monkeypatch.setenv("LLFT_HOME", str(tmp_path_factory.mktemp("h")))
-    slow = "[timeouts]\nprimary_timeout_ms = 5000\n"
+    slow = "[timeouts]\nprimary_timeout_ms = 1400\n"
     command = [sys.executable, str(SERVER), "--port", str(free_port())]
     run = GroupRun("stopped", command, replicas=2, common=slow)
     run.start()
