@@ -148,14 +148,14 @@ PLANTS = (
         "a member that has no state yet does not keep the log from birth for whoever joins with that",
         (Patch(Keeper, "tell", _only_states),),
         profile="restart",
-        seed=253,
+        seed=275,
     ),
     Plant(
         "forget-who-was-out",
         "a checkpoint does not say which thread had a result and had not called yet",
         (Patch(checkpoints, "pack", _nobody_was_out),),
         profile="join-storm",
-        seed=15,
+        seed=21,
     ),
     Plant(
         "late-results-not-named",
