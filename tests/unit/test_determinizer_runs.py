@@ -38,6 +38,8 @@ from llft.errors import InvariantError
 from llft.wire.order import GENERAL, SOCKET, TIME, WAKE, Entry
 from tests.unit.determinizer_world import Descriptor, FakeConnections
 
+pytestmark = pytest.mark.reference  # stand-ins for parts of the core
+
 QUANTUM = 8
 
 operations = st.lists(
