@@ -2,7 +2,7 @@
  * find nothing.
  *
  * A run is lent by whoever holds the driver's lock (`open_live`, `open_log`), to one thread, and is taken back
- * (`close`) by whoever takes that lock next: `llft/core/run.py` has the laws. In between, a call is an item
+ * (`close`) by whoever takes that lock next: `llft/runtime/lending.py` has the laws. In between, a call is an item
  * more in a table. Laws:
  *
  * 1. The interpreter's lock is held from the first look at the run to the last: a call is in it whole, or it is
@@ -14,12 +14,15 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#ifdef Py_GIL_DISABLED
+#error "law 1 is the interpreter's lock"
+#endif
 #include <stdint.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
-enum { ITEMS_MAX = 64, CLOCKS = 3, RANDOM = 16, RANDOM_MAX = 256, NOTHING = 17 };
+enum { LEVELS_NEEDED = 64, ITEMS_MAX = 64, CLOCKS = 3, RANDOM = 16, RANDOM_MAX = 256, NOTHING = 17 };
 
 static struct {
     unsigned long thread; /* to whom it is lent; 0: to nobody */
@@ -39,9 +42,22 @@ static struct {
 static int calls, calls_max = 1;
 static PyObject *waiting; /* a list: what the main thread is to do before it goes on */
 
+/* The usual way takes levels of the stack that a call in a run does not. Where there is not room for both, all
+ * go the usual way: else a RecursionError would come at another call than at other replicas. And who traces or
+ * profiles sees what it always sees. */
+static int is_plain(void) {
+    const PyThreadState *state = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030C0000
+    int levels = state->py_recursion_remaining;
+#else
+    int levels = state->recursion_remaining;
+#endif
+    return levels > LEVELS_NEEDED && !state->c_profilefunc && !state->c_tracefunc;
+}
+
 static int may_call(void) {
     return run.thread && run.thread == PyThread_get_thread_ident() && run.used < run.limit &&
-           calls + 1 < calls_max && waiting && !PyList_GET_SIZE(waiting);
+           calls + 1 < calls_max && waiting && !PyList_GET_SIZE(waiting) && is_plain();
 }
 
 static inline void was_called(void) {
@@ -203,6 +219,13 @@ static void forget(void) {
     Py_CLEAR(run.log);
 }
 
+/* Calls that nobody was told of would be lost. */
+static int is_free(void) {
+    if (run.used)
+        PyErr_SetString(PyExc_RuntimeError, "a run is lent, and was used");
+    return !run.used;
+}
+
 static PyObject *open_live(PyObject *module, PyObject *arguments) {
     (void)module;
     unsigned long thread;
@@ -210,6 +233,8 @@ static PyObject *open_live(PyObject *module, PyObject *arguments) {
     long long offsets[CLOCKS], lasts[CLOCKS], idle;
     if (!PyArg_ParseTuple(arguments, "ki(LLLLLL)L", &thread, &limit, &offsets[0], &lasts[0], &offsets[1], &lasts[1],
                           &offsets[2], &lasts[2], &idle))
+        return NULL;
+    if (!is_free())
         return NULL;
     forget();
     run.idle = idle;
@@ -229,6 +254,10 @@ static PyObject *open_log(PyObject *module, PyObject *arguments) {
     PyObject *values;
     if (!PyArg_ParseTuple(arguments, "ky*O!", &thread, &codes, &PyList_Type, &values))
         return NULL;
+    if (!is_free()) {
+        PyBuffer_Release(&codes);
+        return NULL;
+    }
     int count = (int)(codes.len < ITEMS_MAX ? codes.len : ITEMS_MAX), sound = PyList_GET_SIZE(values) == codes.len;
     forget();
     for (int at = 0; sound && at < count; at++) {
@@ -251,9 +280,9 @@ static PyObject *is_open(PyObject *module, PyObject *none) {
     return PyBool_FromLong(run.thread != 0);
 }
 
-static PyObject *items_made(void) {
-    PyObject *values = PyList_New(run.used);
-    for (int at = 0; values && at < run.used; at++) {
+static PyObject *items_made(int used) {
+    PyObject *values = PyList_New(used);
+    for (int at = 0; values && at < used; at++) {
         PyObject *value = run.codes[at] == RANDOM ? Py_NewRef(run.items[at].object)
                                                   : PyLong_FromLongLong(run.items[at].number);
         if (!value)
@@ -268,13 +297,15 @@ static PyObject *items_made(void) {
 static PyObject *close_run(PyObject *module, PyObject *none) {
     (void)module, (void)none;
     PyObject *result = NULL;
-    if (!run.used) {
+    int used = run.used;
+    run.thread = 0; /* whatever is run by what follows makes its calls the usual way */
+    if (!used) {
         forget();
         Py_RETURN_NONE;
     }
-    PyObject *values = run.log ? PyList_GetSlice(run.log, 0, run.used) : items_made();
+    PyObject *values = run.log ? PyList_GetSlice(run.log, 0, used) : items_made(used);
     if (values)
-        result = Py_BuildValue("y#N(LLL)", (char *)run.codes, (Py_ssize_t)run.used, values,
+        result = Py_BuildValue("y#N(LLL)", (char *)run.codes, (Py_ssize_t)used, values,
                                (long long)run.clocks[0].local, (long long)run.clocks[1].local,
                                (long long)run.clocks[2].local);
     forget();

@@ -62,8 +62,8 @@ class Run(Heard):
     def room(self, thread: ThreadId) -> int:
         """At a primary: how many calls may be lent to the thread, that has just been given a result."""
         replica, runs = self._replica, self._runs
-        if runs is None or not replica.live or replica.standing.role != PRIMARY:
-            return 0
+        if runs is None or not replica.live or replica.standing.role != PRIMARY or replica.asking.under_way:
+            return 0  # what backups answer is to be heard soon
         return runs.room(thread)
 
     def clocks(self) -> tuple[int, int, int, int, int, int]:
@@ -84,9 +84,12 @@ class Run(Heard):
         if self._runs is None or replica.standing.role not in (PRIMARY, BACKUP):
             raise InvariantError("run_of_nobody", thread=thread, role=replica.standing.role)
         replica.now_ns = replica.outbox.now_ns = now_ns
-        self._runs.take_back(thread, codes, values, local, now_ns)
-        if now_ns - replica.last_step_ns <= replica.pause_ns:  # else the next step is to notice it first
-            replica.settle(from_outside=False)
+        try:
+            self._runs.take_back(thread, codes, values, local, now_ns)
+            if now_ns - replica.last_step_ns <= replica.pause_ns:  # else the next step is to notice it first
+                replica.settle(from_outside=False)
+        except DivergenceError as error:
+            replica.reset_and_rejoin(f"diverged: {error}")
 
     def readings(self, number: int, pick: int, thread: ThreadId, clock_id: int, values: list[int]) -> None:
         if not number:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from llft import originals
 from llft.core.determinizer.operations import WOULD_BLOCK, RandomBytes, ReadClock, Receive
 from llft.core.determinizer.runs import NOTHING_CODE, RANDOM_CODE, pieces
+from llft.errors import InvariantError
 from llft.past.birth_log import OPERATION_KINDS
 from llft.runtime.application_thread import ApplicationThread
 
@@ -53,6 +54,12 @@ class Lending:
 
     def lend(self, thread: ApplicationThread, ident: int) -> None:
         """To a thread whose call was completed at once, and that is in this native thread. Lock held."""
+        try:
+            self._lend(thread, ident)
+        except Exception:  # noqa: BLE001 (the same: the program would take it for its own)
+            self._driver.die("on lending a run")
+
+    def _lend(self, thread: ApplicationThread, ident: int) -> None:
         driver = self._driver
         application = driver.application
         if native is None or application.replaying or application.witness is not None:
@@ -77,18 +84,19 @@ class Lending:
     def take_back(self) -> None:
         """Lock held, and a run is lent."""
         thread, self._lent_to = self._lent_to, None
-        made = None if thread is None else native.close()
-        if thread is None or made is None:
-            return
         try:
-            self._tell(thread, *made)
+            made = native.close()
+            if made is not None:
+                self._tell(thread, *made)
         except Exception:  # noqa: BLE001 (the driver's invariant 4)
             self._driver.die("on calls of a run")
 
     def _tell(
-        self, thread: ApplicationThread, codes: bytes, values: list[Any], local: tuple[int, int, int]
+        self, thread: ApplicationThread | None, codes: bytes, values: list[Any], local: tuple[int, int, int]
     ) -> None:
         driver = self._driver
+        if thread is None:
+            raise InvariantError("run_of_nobody", calls=len(values))
         driver.core.run.take_back(thread.number, codes, values, local, originals.monotonic_ns())
         log = driver.application.log
         for code, start, end in pieces(codes):

@@ -66,6 +66,8 @@ class Pacemaker:
         driver.wake_pacemaker = self.wake
 
     def start(self) -> None:
+        # In a process that has become an image these are times of another host.
+        self._housekept_ns = self._served_ns = self._alert_until_ns = self._looked_ns = 0
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         originals.start_new_thread(self._run, ())
 

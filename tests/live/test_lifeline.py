@@ -252,3 +252,25 @@ def test_a_line_has_room_for_many_and_says_when_it_is_full(
     assert watched == [True] * 256 + [False] * 4
     holder.kill()
     assert told_in_all(watcher, 256) == [birth(holder)] * 256
+
+
+def test_who_goes_of_itself_does_not_keep_its_hurry(tmp_path: Path) -> None:
+    """What it becomes by exec has the policy of the thread that was told of a death: it is taken back before.
+    Where it may not be given at all there is nothing to take back."""
+    text = (
+        "import os, sys\n"
+        "from llft.identifiers import BirthId\n"
+        "from llft.runtime.native.lifeline import Lifeline\n"
+        "life = Lifeline(sys.argv[1], BirthId(1, os.getpid(), 1))\n"
+        "life.listen()\n"
+        "try:\n"
+        "    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))\n"
+        "except PermissionError:\n"
+        "    pass\n"
+        "life.close()\n"
+        "print(os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(tmp_path)], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.strip() == str(os.SCHED_OTHER)

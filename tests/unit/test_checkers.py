@@ -864,38 +864,37 @@ def test_resets_are_excused_by_a_double_failure_and_outside_the_model() -> None:
     assert losses(story.evidence())["reset_connections"] == 1
 
 
-@pytest.mark.parametrize("joined_late", [False, True])
-def test_with_output_commit_only_what_was_done_alone_may_be_lost(joined_late: bool) -> None:
-    """A had performed operation 5 before B, which takes over without it, had its state; or long after."""
-    story = clean()
-    story.profile = "lost-client-level1"
-    lost = ConnectionEnded(story.stamp(B, VIEW_2), LINK, "reset", "lost: the remote group knows more")
-    story.records.append(lost)
-    assert found(story) == ["resets"], "B was there from the beginning"
-    unheard = next(
-        i for i, one in enumerate(story.records) if of(Operated, A)(one) and one.order_seq_num == 5
-    )
-    at_ns = story.records[unheard].stamp.time_ns + (1 if joined_late else -HEARD_NS - 1)
-    stamp = Stamp(at_ns, SERVERS, B, VIEW_1)
-    story.records.insert(unheard + 1, StateApplied(stamp, 4, 9, 1))
-    assert ("resets" in found(story)) is not joined_late
+def lost_with_output_commit(
+    *, joined: int, profile: str = "lost-client-level1", client: str = "reset"
+) -> Story:
+    """A alone knew what it wrote last. `joined`: B had its state so long after that was written; if it is
+    negative, so long before; 0: B was there from the beginning."""
+    story = partitioned(heard=False, client=client)
+    story.faults, story.profile = [], profile
+    stamp = story.stamp(B, VIEW_2)
+    story.records.append(ConnectionEnded(stamp, LINK, "reset", "lost: the remote group knows more"))
+    if joined:
+        at = next(i for i, one in enumerate(story.records) if of(Sent, A)(one) and one.order_seq_num == 6)
+        state = Stamp(story.records[at].stamp.time_ns + joined, SERVERS, B, VIEW_1)
+        story.records.insert(at + 1, StateApplied(state, 4, 9, 1))
+    return story
 
 
-@pytest.mark.parametrize("how", ["closed", "reset"])
-def test_with_output_commit_no_client_has_a_reply_to_what_was_lost(how: str) -> None:
+def test_with_output_commit_only_what_was_done_alone_may_be_lost() -> None:
+    assert "resets" in found(lost_with_output_commit(joined=-HEARD_NS - 50_000, client="closed"))
+    assert "resets" not in found(lost_with_output_commit(joined=1, client="closed"))
+
+
+@pytest.mark.parametrize("client", ["closed", "reset"])
+def test_with_output_commit_no_client_has_a_reply_to_what_was_lost(client: str) -> None:
     """But to what A did alone; of which a client that had closed the connection cannot be told."""
-    for profile, alone, excused in (
-        ("lost-client", False, how == "reset"),
-        ("lost-client-level1", False, False),
-        ("lost-client-level1", True, True),
+    for profile, joined, excused in (
+        ("lost-client", -HEARD_NS - 50_000, client == "reset"),
+        ("lost-client-level1", -HEARD_NS - 50_000, False),
+        ("lost-client-level1", 1, True),
     ):
-        story = partitioned(heard=False, client=how, server="reset")
+        story = lost_with_output_commit(joined=joined, profile=profile, client=client)
         reply_differs(story)
-        story.faults, story.profile = [], profile
-        if alone:
-            index = next(i for i, one in enumerate(story.records) if of(ViewInstalled, B)(one))
-            stamp = story.records[index].stamp._replace(view=VIEW_1)
-            story.records.insert(index, StateApplied(stamp, 4, 9, 1))
         assert ("replies" in found(story)) is not excused
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -61,11 +62,51 @@ def test_the_groups_offset_is_added_and_no_reading_goes_back(runs: Any, clock: A
     now_ns = time.time_ns()
     runs.open_live(threading.get_ident(), 9, (-(10**12), 0, 0, 0, 0, 0), -1)
     assert now_ns - 10**12 <= clock() * 1e9 + 1000 < now_ns
+    assert runs.close() is not None
     runs.open_live(threading.get_ident(), 9, (0, now_ns + 10**12, 0, 0, 0, 0), -1)
     assert clock() == USUAL
     runs.open_live(threading.get_ident(), 9, (FAR * 2 - 1, 0, 0, 0, 0, 0), -1)
     assert clock() == USUAL, "more than 64 bits"
     assert runs.close() is None
+
+
+def test_near_the_recursion_limit_all_go_the_usual_way(runs: Any, clock: Any) -> None:
+    """Which takes more levels than a call in a run: the error is to come at the same call at all replicas."""
+
+    def down(levels: int) -> float:
+        return float(clock()) if levels == 0 else down(levels - 1)
+
+    depth = 0
+    frame = sys._getframe()
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
+    room = sys.getrecursionlimit() - depth
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, -1)
+    assert down(room - 120) != USUAL
+    assert down(room - 40) == USUAL
+    assert down(room - 120) != USUAL
+
+
+def test_who_profiles_sees_every_call(runs: Any, clock: Any) -> None:
+    runs.open_live(threading.get_ident(), 60, NO_CLOCKS, -1)
+    sys.setprofile(lambda *event: None)
+    try:
+        assert clock() == USUAL
+    finally:
+        sys.setprofile(None)
+    assert clock() != USUAL
+
+
+def test_calls_that_nobody_was_told_of_are_not_forgotten(runs: Any, clock: Any) -> None:
+    runs.open_live(threading.get_ident(), 9, NO_CLOCKS, -1)
+    clock()
+    for lend in (
+        lambda: runs.open_live(threading.get_ident(), 9, NO_CLOCKS, -1),
+        lambda: runs.open_log(threading.get_ident(), b"\0", [1]),
+    ):
+        with pytest.raises(RuntimeError, match="was used"):
+            lend()
+    assert len(runs.close()[1]) == 1
 
 
 def test_so_many_calls_and_no_more(runs: Any, clock: Any) -> None:

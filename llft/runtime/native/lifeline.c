@@ -72,6 +72,12 @@ static void come_first(pid_t thread) {
     sched_setscheduler(thread, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
 }
 
+/* The same thread: what had to be done soon is done. */
+void lifeline_rest(void) {
+    struct sched_param none = {.sched_priority = 0};
+    sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none); /* to take that back needs a right */
+}
+
 static struct line *map(int fd) {
     void *found = mmap(NULL, sizeof(struct line), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return found == MAP_FAILED ? NULL : found;
@@ -110,6 +116,8 @@ int lifeline_hold(const char *path, const uint64_t place[2]) {
     char unfinished[PATH_BYTES];
     if (own.line)
         return EALREADY;
+    if (sched_getscheduler(0) == (SCHED_FIFO | SCHED_RESET_ON_FORK))
+        lifeline_rest(); /* somebody died while it started anew */
     if (snprintf(unfinished, sizeof unfinished, "%s.new", path) >= (int)sizeof unfinished)
         return ENAMETOOLONG;
     int fd = open(unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -136,8 +144,10 @@ int lifeline_hold(const char *path, const uint64_t place[2]) {
     return failed;
 }
 
-/* The holder goes of itself. */
+/* The holder goes of itself. What it becomes by exec has the policy of the thread that calls this. */
 void lifeline_let_go(void) {
+    told_thread = 0;
+    lifeline_rest();
     if (own.line)
         own.line->is_seen_to = 1;
 }
@@ -150,12 +160,6 @@ void lifeline_forget(void) {
 
 /* The calling thread is who reads what is told. */
 void lifeline_listen(void) { told_thread = gettid(); }
-
-/* The same thread: what had to be done soon is done. */
-void lifeline_rest(void) {
-    struct sched_param none = {.sched_priority = 0};
-    sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none); /* to take that back needs a right */
-}
 
 /* Whether /proc speaks of the holder, not of another process with its number. */
 static int is_holder(const struct line *line) {

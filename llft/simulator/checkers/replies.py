@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from llft.simulator.checkers.alone import lacks_what_was_done_alone
+from llft.simulator.checkers.alone import was_lost_alone
 from llft.simulator.checkers.excuses import branch_asked, connection_of, is_excused, was_partitioned
 from llft.simulator.checkers.survey import RESET, Group, Survey
 from llft.simulator.checkers.violation import Violation
@@ -158,7 +158,7 @@ def _excuse(case: _Case, group: Group, program: Any, request_id: int, outcome: R
     if connection is not None:
         server = survey.groups.get(connection.server_group_id)
         if server is not None and server.has_pruned and is_excused(survey, connection):
-            alone = any(lacks_what_was_done_alone(server, view) for view in server.chain)
+            alone = was_lost_alone(server, connection)
             # Who had closed it before cannot be told of what was done alone.
             told = group.was_reset(connection) or (alone and server.was_reset(connection))
             if (told or was_partitioned(survey)) and (alone or not _waited_for_commit(survey)):

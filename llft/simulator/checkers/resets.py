@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from llft.identifiers import BirthId, ConnectionId
 from llft.instant import MS
 from llft.journal.record import ConnectionEnded, RoleChanged
-from llft.simulator.checkers.alone import lacks_what_was_done_alone
+from llft.simulator.checkers.alone import was_lost_alone
 from llft.simulator.checkers.survey import PRIMARY, Survey
 from llft.simulator.checkers.violation import Violation
 from llft.simulator.evidence import Evidence
@@ -48,12 +48,9 @@ def _lost_despite_commit(survey: Survey) -> list[Violation]:
     return [
         Violation(PROPERTY, f"{connection} was reset ({record.reason}) in spite of output commit.")
         for connection, record in first_resets(survey).items()
-        if record.reason.startswith("lost") and not _was_done_alone(survey, record)
+        if record.reason.startswith("lost")
+        and not was_lost_alone(survey.groups[record.stamp.group_id], connection)
     ]
-
-
-def _was_done_alone(survey: Survey, reset: ConnectionEnded) -> bool:
-    return lacks_what_was_done_alone(survey.groups[reset.stamp.group_id], reset.stamp.view)
 
 
 def first_resets(survey: Survey) -> dict[ConnectionId, ConnectionEnded]:
