@@ -11,6 +11,7 @@ What a change of the primary has to say is kept back until the change is made: c
 from __future__ import annotations
 
 import fcntl
+from contextlib import suppress
 
 from llft import originals
 from llft.runtime.poller import FIRST_FD
@@ -30,14 +31,22 @@ def keep_back(text: str) -> None:
     _kept.append(text)
 
 
+def _take_kept() -> str:
+    """Not all who write hold the driver's lock: another thread may take them at the same time."""
+    taken: list[str] = []
+    with suppress(IndexError):
+        while True:
+            taken.append(_kept.pop(0))
+    return "".join(taken)
+
+
 def write_kept() -> None:
     if _kept:
         write("")
 
 
 def write(text: str) -> None:
-    kept = "".join([_kept.pop(0) for _ in range(len(_kept))])
-    data = (kept + text).encode("utf-8", "backslashreplace")
+    data = (_take_kept() + text).encode("utf-8", "backslashreplace")
     while data:
         try:
             data = data[originals.write(_fd, data) :]
