@@ -30,7 +30,8 @@ from llft.simulator.world import World
 
 CERTIFICATE_MAX_NS = 2 * MS
 STOP_SEEN_NS = 3 * Timeouts().heartbeat_interval_ns
-"""As long as a pause must be (`Replica.pause_ns`)."""
+"""Half of what the worlds' replicas take for a pause (`Replica.pause_ns`): a primary may be replaced that
+goes on without having noticed, which live ones can be too (D-73)."""
 LOAD_PERCENT = (60, 110)
 """Users of clients think between operations, so that the load lasts about as long as the faults do."""
 OPERATIONS_PER_REQUEST = 5
