@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from llft.cli import reference_lane
 from llft.cli.seed_work import replay_command, run_seed
 from llft.cli.simulate import seed_range
 from llft.pipeline.campaign.job import run_campaign
@@ -34,6 +35,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=seed_range, default=range(18), metavar="A:B", help="of each cell")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
+    reference_lane.insist()
     campaign = Campaign(CELLS, arguments.seeds.start, arguments.seeds.stop, len(arguments.seeds))
     directory = Directory(arguments.output.resolve())
     begun_s = time.monotonic()

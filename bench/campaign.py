@@ -1,10 +1,11 @@
 """Seeds per second of a campaign on Spark, against two plain processes on the same seeds.
 
-    python bench/campaign.py --seeds 0:400
+    python bench/campaign.py --seeds 0:300
 
-Of the campaign both are told: simulating alone (with the journals written), and with the audit's judging.
+Of the campaign both are told: simulating with judging at once, and with what there is to do behind it.
 Starting Spark is not counted; the first import of a worker is. The plain processes run before and behind it,
-and the faster of the two counts: other work on the machine makes neither look better than it is.
+and the faster of the two counts: other work on the machine makes neither look better than it is. Where other
+work takes the processors, CPU seconds tell more: those of all processes (Java, Python workers and this one).
 """
 
 from __future__ import annotations
@@ -14,40 +15,70 @@ import json
 import subprocess
 import sys
 import tempfile
-from typing import Any
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
 
-LLFT = [sys.executable, "-m", "llft.cli.main"]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.processes import cpu_s
+from llft.cli.seed_work import replay_command, run_seed
+from llft.cli.simulate import seed_range
+from llft.pipeline.campaign.job import run_campaign
+from llft.pipeline.campaign.outcome import Cell
+from llft.pipeline.campaign.plan import Campaign, Directory
+from llft.pipeline.campaign.summary import Summary, summarise
+from llft.pipeline.session import spark_session
+
+BATCH_SIZE = 16
 
 
-def last_line(*arguments: str) -> dict[str, Any]:
-    done = subprocess.run([*LLFT, *arguments, "--json"], check=True, stdout=subprocess.PIPE, text=True)
+class Taken(NamedTuple):
+    seconds: float
+    cpu_s: float
+
+
+def plain(seeds: range) -> Taken:
+    llft = [sys.executable, "-m", "llft.cli.main"]
+    arguments = ["simulate", "--seeds", f"{seeds.start}:{seeds.stop}", "--jobs", "2", "--json"]
+    cpu_before = cpu_s()
+    done = subprocess.run([*llft, *arguments], check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return Taken(found["seconds"], cpu_s() - cpu_before)
 
 
-def plain_rate_of(seeds: str) -> float:
-    plain = last_line("simulate", "--seeds", seeds, "--jobs", "2")
-    return float(plain["seeds"] / plain["seconds"])
+def on_spark(seeds: range) -> tuple[Taken, float, Summary]:
+    """The seconds of all of it, of simulating alone, and what was found."""
+    campaign = Campaign((Cell("default"),), seeds.start, seeds.stop, BATCH_SIZE)
+    with (
+        tempfile.TemporaryDirectory() as output,
+        spark_session(master="local[2,4]") as spark,
+    ):
+        directory = Directory(Path(output))
+        begun_s, cpu_before = time.monotonic(), cpu_s()
+        timing = run_campaign(spark, run_seed, campaign, directory, tell=lambda done: None)
+        taken = Taken(time.monotonic() - begun_s, cpu_s() - cpu_before)
+        return taken, timing.simulating_s, summarise(spark, campaign, directory, replay_command)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="A campaign against two plain processes.")
-    parser.add_argument("--seeds", default="0:64", metavar="A:B", help="default: 0:64")
-    seeds = parser.parse_args().seeds
-    plain_rates = [plain_rate_of(seeds)]
-    with tempfile.TemporaryDirectory() as output:
-        where = ["--master", "local[2,4]", "--output", output]
-        spark = last_line("campaign", "--seeds", seeds, *where)
-    plain_rates.append(plain_rate_of(seeds))
-    plain_rate = max(plain_rates)
-    simulating_rate = spark["seeds"] / spark["simulating_s"]
-    judged_rate = spark["seeds"] / (spark["simulating_s"] + spark["judging_s"])
-    before, behind = plain_rates
-    print(f"two plain processes: {before:.2f} seeds/s before, {behind:.2f} behind")
-    print(f"campaign, simulating: {simulating_rate:.2f} seeds/s, {simulating_rate / plain_rate:.1%}")
-    print(f"campaign, with judging: {judged_rate:.2f} seeds/s, {judged_rate / plain_rate:.1%}")
-    print(f"{spark['violations']} violations, {spark['disagreements']} disagreements")
-    return 1 if spark["violations"] or spark["disagreements"] else 0
+    parser.add_argument("--seeds", type=seed_range, default=range(64), metavar="A:B", help="default: 0:64")
+    seeds: range = parser.parse_args().seeds
+    before = plain(seeds)
+    spark, simulating_s, summary = on_spark(seeds)
+    behind = plain(seeds)
+    fastest_s, least_cpu_s = min(before.seconds, behind.seconds), min(before.cpu_s, behind.cpu_s)
+    rates = [len(seeds) / one for one in (before.seconds, behind.seconds, simulating_s, spark.seconds)]
+    print(f"two plain processes: {rates[0]:.2f} seeds/s before, {rates[1]:.2f} behind")
+    print(f"campaign, simulating and judging: {rates[2]:.2f} seeds/s, {fastest_s / simulating_s:.1%}")
+    print(f"campaign, all of it: {rates[3]:.2f} seeds/s, {fastest_s / spark.seconds:.1%}")
+    print(
+        f"CPU seconds: {before.cpu_s:.1f} before, {behind.cpu_s:.1f} behind, campaign {spark.cpu_s:.1f}: "
+        f"{least_cpu_s / spark.cpu_s:.1%}"
+    )
+    print(f"{summary.violation_count} violations, {summary.disagreement_count} disagreements")
+    return 1 if summary.violation_count or summary.disagreement_count else 0
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
     python bench/journal.py [--seconds N]
 
 A group of three under load without a pause. Counted are, for every record that the primary wrote in that
-time: what the core takes to make one (a step with its journal on less a step with it off, as in
-bench/core_step.py), and what the writer takes to frame it, write it down and hand it on, measured by writing
-the very same records once more, in the batches that they came in, and handing them on once for each request,
-as a primary does that waits after each; and the time of the thread that brings the bytes to the disk
+time: what the core takes to make its row, lay it into the journal's strip and have it taken from there (a
+step with its journal on less a step with it off, as in bench/core_step.py); what the writer takes to pack the
+rows, write them down and hand them on, measured by writing the very same records once more, as often as
+a primary does (`driver.UNFLUSHED_AT_MOST_NS`); and the time of the thread that brings the bytes to the disk
 (`llft-spool`). The sum is set against all processor time of the primary.
 """
 
@@ -20,22 +20,23 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.core_step import PAYLOAD, Bench, measure
+from bench.core_step import Bench
 from llft.cli.survey import require_primary, survey
 from llft.cli.trial import Trial, TrialOptions
-from llft.core import events
-from llft.core.determinizer.operations import Receive, Send
-from llft.core.effects import WriteBatch, WriteRecord
-from llft.journal.batch import Batch, Row, Who
+from llft.journal.batch import Row
 from llft.journal.frame import FREQUENT
+from llft.journal.packed import Strip
 from llft.journal.reader import read_journal
-from llft.journal.record import Operated, Record
+from llft.journal.record import Operated, Record, Stamp
 from llft.journal.writer import JournalWriter
+from llft.runtime.driver import UNFLUSHED_AT_MOST_NS
 from llft.runtime.native.spool import open_spool
 from llft.wire.order import TEMPLATES
 
@@ -45,8 +46,7 @@ SPOOL = "llft-spool"
 REPEAT = 3
 ROUNDS = 7
 CORE_STEPS = 3000
-PART = 500
-"""Records that are written again at a time: a primary has those that it writes in its caches, too."""
+PIECES_PER_PART = 5
 _NUMBER = re.compile(r"=(-?\d+)")
 
 
@@ -64,17 +64,32 @@ def making_s() -> float:
     """Of one record, in the core. On and off by turns: a difference of two that were taken minutes apart
     would be one of the machine's moods."""
     more_ns = statistics.median(step_ns(journalling=True) - step_ns(journalling=False) for _ in range(ROUNDS))
-    bench = Bench(journalling=True)
-    steps = (events.MessageReceived(bench.request()), events.OperationInvoked(1, Receive(1, 1024)))
-    made = [effect for step in steps for effect in bench.server.step(step, bench.now_ns)]
-    made += bench.server.step(events.OperationInvoked(1, Send(1, PAYLOAD)), bench.now_ns)
-    record_count = sum(isinstance(one, WriteRecord) for one in made)
-    record_count += sum(len(one.rows) for one in made if isinstance(one, WriteBatch))
-    return more_ns / record_count / 1e9
+    bench, strip = Bench(journalling=True), []
+    bench.server.outbox.note_into(strip)
+    bench.by_step(bench.request())
+    return more_ns / sum(is_row(item) for item in strip) / 1e9
 
 
 def step_ns(*, journalling: bool) -> float:
-    return statistics.median(measure(CORE_STEPS, lane=False, journalling=journalling))
+    """Of a request, and of forgetting its rows when they have been packed: many at a time."""
+    bench, strip = Bench(journalling=journalling), []
+    bench.server.outbox.note_into(strip)
+    steps, forgetting = [], 0
+    for number in range(CORE_STEPS):
+        data = bench.request()
+        start = time.perf_counter_ns()
+        bench.by_step(data)
+        steps.append(time.perf_counter_ns() - start)
+        if number % 64 == 0:
+            start = time.perf_counter_ns()
+            strip.clear()
+            forgetting += time.perf_counter_ns() - start
+            bench.let_backup_catch_up()
+    return statistics.median(steps) + forgetting / CORE_STEPS
+
+
+def is_row(item: Any) -> bool:
+    return isinstance(item, tuple) and isinstance(item[0], type)
 
 
 def row_of(record: Record) -> Row | None:
@@ -83,56 +98,69 @@ def row_of(record: Record) -> Row | None:
         return (type(record), *record[1:]) if type(record) in FREQUENT else None
     template = _NUMBER.sub("=%d", record.entry)
     if template not in TEMPLATES.values():
-        return None
+        return Operated, record.order_seq_num, record.entry
     return Operated, record.order_seq_num, template, (0, *map(int, _NUMBER.findall(record.entry)))
 
 
-def batches_of(records: Iterable[Record]) -> list[Batch | Record]:
-    found: list[Batch | Record] = []
-    who: Who | None = None
-    last: Batch | None = None
+def pieces_of(records: Iterable[Record]) -> Iterator[Strip | Record]:
+    """What is between two times that a primary hands its journal on: strips, and other records."""
+    strip: Strip = []
+    stamp: Stamp | None = None
+    begun_ns = 0
     for record in records:
-        row, stamp = row_of(record), record.stamp
+        if record.stamp.time_ns - begun_ns >= UNFLUSHED_AT_MOST_NS:
+            begun_ns = record.stamp.time_ns
+            yield strip
+            strip = []
+        row = row_of(record)
         if row is None:
-            found.append(record)
-            last = None
-        elif last is not None and last.time_ns == stamp.time_ns and last.who == stamp[1:]:
-            last.rows.append(row)
-        else:
-            who = who if who == stamp[1:] else stamp[1:]
-            last = Batch(stamp.time_ns, who, [row])
-            found.append(last)
-    return found
+            yield strip
+            yield record
+            strip = []
+            continue
+        if record.stamp != stamp or not strip:
+            stamp = record.stamp
+            strip += (stamp[1:], stamp.time_ns)
+        strip.append(row)
+    yield strip
 
 
-def write_again(records: list[Record], request_count: int) -> float:
-    """CPU seconds of the thread that writes, the least of some times."""
-    per_flush = max(1, len(batches_of(records)) // max(request_count, 1))
-    parts = [records[start : start + PART] for start in range(0, len(records), PART)]
-    taken = []
+def write_again(records: list[Record]) -> tuple[float, int]:
+    """Seconds of the thread that writes, and how many bytes that were. Rows are made just before they are
+    written: a primary has them in its caches, too. Of each part the least of some times counts: in the others
+    it was interrupted. (The clock of a thread's processor time takes longer than a part does.)"""
+    taken, size = [], 0
     for _ in range(REPEAT):
         with tempfile.TemporaryDirectory() as directory:
-            journal = JournalWriter(Path(directory) / "again.llj", sink=open_spool()[0])
-            taken.append(sum(write_part(journal, batches_of(part), per_flush) for part in parts))
+            path = Path(directory) / "again.llj"
+            journal = JournalWriter(path, sink=open_spool()[0])
+            taken.append([write_part(journal, part) for part in parts_of(records)])
             journal.close()
+            size = path.stat().st_size
             assert not journal.statistics()["dropped_count"]
-    return min(taken)
+    return sum(map(min, zip(*taken, strict=True))) / 1e9, size
 
 
-def write_part(journal: JournalWriter, pieces: list[Batch | Record], per_flush: int) -> float:
-    """Without what is waited for the disk: a primary does not write without a pause."""
-    begun_s = time.thread_time()
-    for number, piece in enumerate(pieces):
-        if isinstance(piece, Batch):
-            journal.write_batch(piece)
-        else:
-            journal.write(piece)
-        if number % per_flush == 0:
-            journal.flush()
-    journal.flush()
-    taken_s = time.thread_time() - begun_s
+def parts_of(records: list[Record]) -> Iterator[list[Strip | Record]]:
+    """As much as the spool's thread writes at once."""
+    pieces = pieces_of(records)
+    while part := list(islice(pieces, PIECES_PER_PART)):
+        yield part
+
+
+def write_part(journal: JournalWriter, part: list[Strip | Record]) -> int:
+    """In nanoseconds. What is waited for the disk is before it: a primary does not write without a pause."""
     journal.settle()
-    return taken_s
+    taken_ns = 0
+    for piece in part:
+        if isinstance(piece, list):
+            journal.strip.extend(piece)  # the core does that, row by row
+        begun_ns = time.perf_counter_ns()
+        if not isinstance(piece, list):
+            journal.write(piece)
+        journal.flush()
+        taken_ns += time.perf_counter_ns() - begun_ns
+    return taken_ns
 
 
 def main() -> int:
@@ -159,13 +187,17 @@ def main() -> int:
         if str(record.stamp.birth_id) == birth and begun_ns <= record.stamp.time_ns < ended_ns
     ]
     trial.forget()
-    writing_s = write_again(records, replies) + making_s() * len(records)
+    packing_s, size = write_again(records)
+    making = making_s()
+    writing_s = packing_s + making * len(records)
     share = (writing_s + spool_s) / primary_s
     found = {
         "requests_per_s": round(replies / seconds),
         "records_per_request": round(len(records) / max(replies, 1), 1),
         "primary_cpu_us_per_request": round(primary_s / max(replies, 1) * 1e6, 1),
-        "us_per_record": round(writing_s / max(len(records), 1) * 1e6, 2),
+        "making_ns_per_record": round(making * 1e9),
+        "writing_ns_per_record": round(packing_s / max(len(records), 1) * 1e9),
+        "bytes_per_record": round(size / max(len(records), 1), 1),
         "spool_us_per_request": round(spool_s / max(replies, 1) * 1e6, 2),
         "journal_us_per_request": round((writing_s + spool_s) / max(replies, 1) * 1e6, 2),
         "share": round(share, 4),

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -37,6 +36,7 @@ import duckdb
 from pyspark.sql import SparkSession
 
 from bench.fleet.synthetic import DONE, PLANTED_GROUP, PLANTED_NUMBER, PLANTED_REPLICA, write_fleet
+from bench.processes import cpu_s, process_tree
 from llft.pipeline.audit import agreement
 from llft.pipeline.audit.checks import Case, findings, parts
 from llft.pipeline.audit.outline import GATHERING
@@ -46,39 +46,11 @@ from llft.pipeline.scan import Rows
 from llft.pipeline.schema import RECORD_SCHEMA
 from llft.pipeline.session import spark_session
 
-TICK = os.sysconf("SC_CLK_TCK")
 CENTRAL_BAR, ALL_BAR, MEMORY_BAR_GB = 7.0, 1.5, 6.0
 NO_QUARANTINE = (
     "world long, source string, place long, process long, group_id long, wall_ns long, reason string, "
     "size long, sample string"
 )
-
-
-def process_tree() -> list[int]:
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
-    found, waiting = [], [os.getpid()]
-    while waiting:
-        found.append(waiting.pop())
-        waiting += children.get(found[-1], [])
-    return found
-
-
-def cpu_s() -> float:
-    """Of this process, everything below it, and what of that has ended."""
-    total = 0
-    for pid in process_tree():
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(map(int, fields[11:15]))
-    return total / TICK
 
 
 def peak_gb() -> float:

@@ -18,12 +18,16 @@ import sys
 import tempfile
 import threading
 import time
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
-from llft.journal.frame import FRAME, file_header
+from llft.identifiers import BirthId, ConnectionId, ViewId
+from llft.journal.frame import file_header
+from llft.journal.pack_rows import pack
+from llft.journal.packed import Packed, Strip
+from llft.journal.record import ClockRead, Delivered, Operated, Sent
+from llft.wire.order import MUTEX, READ, SEND, TEMPLATES, TIME
 
 GROUPS, REPLICAS = 8, 3
 SLICE_S = 0.1
@@ -71,33 +75,32 @@ class Journals:
 
 def frames(group: int, replica: int, cycles: range, wrong_cycle: int = -1) -> bytes:
     """What a replica writes in these cycles: it receives, reads the clock, sends, and takes a mutex."""
-    made = bytearray()
-    who = f"{group},[{replica},{replica},{replica}],[1,1,[1,1,1]]"
-    connection = f"[1000,{group},1]"
+    who = group, BirthId(replica, replica, replica), ViewId(1, 1, BirthId(1, 1, 1))
+    connection = ConnectionId(1000, group, 1)
+    strip: Strip = [who]
     for cycle in cycles:
         number, now = 2 + cycle * OPERATIONS, 1_000_000_000 + cycle * 1000
-        last = f'"lock {cycle}{"!" if cycle == wrong_cycle else ""}"'
-        payloads = (
-            f'["Operated",[{now},{who}],{number},"receive {cycle}"]',
-            f'["Delivered",[{now},{who}],{connection},3,100,{cycle * 100 + 100},{cycle}]',
-            f'["Operated",[{now},{who}],{number + 1},"clock {now}"]',
-            f'["ClockRead",[{now},{who}],0,{now},{number + 1}]',
-            f'["Operated",[{now},{who}],{number + 2},"send {cycle}"]',
-            f'["Sent",[{now},{who}],{connection},3,{cycle + 1},{cycle},100,{cycle},{number + 2}]',
-            f'["Operated",[{now},{who}],{number + 3},{last}]',
+        result = int(cycle != wrong_cycle)
+        strip += (
+            now,
+            (Operated, number, TEMPLATES[READ], (READ, cycle, 1, 3, 100)),
+            (Delivered, connection, 3, 100, cycle * 100 + 100, cycle),
+            (Operated, number + 1, TEMPLATES[TIME], (TIME, cycle, 1, 0, now)),
+            (ClockRead, 0, now, number + 1),
+            (Operated, number + 2, TEMPLATES[SEND], (SEND, cycle, 1, 3, cycle)),
+            (Sent, connection, 3, cycle + 1, cycle, 100, cycle, number + 2),
+            (Operated, number + 3, TEMPLATES[MUTEX], (MUTEX, cycle, 1, 1, cycle, result)),
         )
-        for payload in payloads:
-            data = payload.encode("ascii")
-            made += FRAME.pack(len(data), zlib.crc32(data)) + data
-    return bytes(made)
+    return b"".join(cast(Packed, piece)[0] for piece in pack(strip))
 
 
-def cycles_of(data: bytes) -> int:
-    return data.count(b'"Delivered"')
+def cycles_of(rate: float) -> int:
+    """Of one replica in one slice."""
+    return max(1, round(rate * SLICE_S / (GROUPS * REPLICAS * RECORDS_PER_CYCLE)))
 
 
 def make_slices(rate: float, seconds: float) -> tuple[list[dict[tuple[int, int], bytes]], list[Plant]]:
-    cycles = max(1, round(rate * SLICE_S / (GROUPS * REPLICAS * RECORDS_PER_CYCLE)))
+    cycles = cycles_of(rate)
     count = round(seconds / SLICE_S)
     starts = range(round(FIRST_PLANT_S / SLICE_S), count - 1, round(PLANT_EVERY_S / SLICE_S))
     plants = [Plant(group, at * cycles + cycles // 2) for group, at in enumerate(starts[:GROUPS], 1)]
@@ -125,11 +128,9 @@ def listen(output: IO[str], plants: list[Plant], started: threading.Event) -> No
             started.set()
 
 
-def load(journals: Journals, slices: list[dict[tuple[int, int], bytes]], plants: list[Plant]) -> float:
+def load(journals: Journals, slices: list[dict[tuple[int, int], bytes]], by_slice: dict[int, Plant]) -> float:
     """Returns how long it took."""
     begun_s = time.monotonic()
-    per_slice = cycles_of(slices[0][1, 1])
-    by_slice = {plant.cycle // per_slice: plant for plant in plants}
     for index, made in enumerate(slices):
         time.sleep(max(0.0, begun_s + index * SLICE_S - time.monotonic()))
         for (group, replica), data in made.items():
@@ -145,6 +146,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=24)
     arguments = parser.parse_args()
     slices, plants = make_slices(arguments.rate, arguments.seconds)
+    cycles = cycles_of(arguments.rate)
     with tempfile.TemporaryDirectory() as directory:
         journals = Journals(Path(directory))
         for replica in (1, 2):
@@ -157,7 +159,7 @@ def main() -> int:
         listener.start()
         try:
             assert started.wait(PATIENCE_S), "the watch did not start"
-            took_s = load(journals, slices, plants)
+            took_s = load(journals, slices, {plant.cycle // cycles: plant for plant in plants})
             deadline_s = time.monotonic() + PATIENCE_S
             while not all(plant.told_s for plant in plants) and time.monotonic() < deadline_s:
                 time.sleep(SLICE_S)
@@ -165,7 +167,7 @@ def main() -> int:
             watch.send_signal(signal.SIGINT)
             watch.wait()
             journals.close()
-    records = len(slices) * GROUPS * REPLICAS * RECORDS_PER_CYCLE * cycles_of(slices[0][1, 1])
+    records = len(slices) * GROUPS * REPLICAS * RECORDS_PER_CYCLE * cycles
     delays_s = [plant.told_s - plant.written_s if plant.told_s else float("inf") for plant in plants]
     found = {
         "records": records,

@@ -103,6 +103,11 @@ class GroupConfig:
     limits: Limits = field(default_factory=Limits)
 
     @property
+    def executes_alone(self) -> bool:
+        """Whether backups execute nothing: then nobody but the primary knows what it did last."""
+        return self.replication is Replication.SEMI_PASSIVE
+
+    @property
     def waits_for_commit(self) -> bool:
         """Whether what it is sent is delivered when it is committed: what is on disk must not have seen what
         the sender may lose."""

@@ -22,7 +22,9 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { LEVELS_NEEDED = 64, ITEMS_MAX = 64, CLOCKS = 3, RANDOM = 16, RANDOM_MAX = 256, NOTHING = 17 };
+#include "dialogue/dialogue.h"
+
+enum { LEVELS_NEEDED = 64, ITEMS_MAX = 64, RANDOM = 16, RANDOM_MAX = 256, NOTHING = 17 };
 
 static struct {
     unsigned long thread; /* to whom it is lent; 0: to nobody */
@@ -45,19 +47,27 @@ static PyObject *waiting; /* a list: what the main thread is to do before it goe
 /* The usual way takes levels of the stack that a call in a run does not. Where there is not room for both, all
  * go the usual way: else a RecursionError would come at another call than at other replicas. And who traces or
  * profiles sees what it always sees. */
-static int is_plain(void) {
+static int is_plain(int needed) {
     const PyThreadState *state = PyThreadState_Get();
 #if PY_VERSION_HEX >= 0x030C0000
     int levels = state->py_recursion_remaining;
 #else
     int levels = state->recursion_remaining;
 #endif
-    return levels > LEVELS_NEEDED && !state->c_profilefunc && !state->c_tracefunc;
+    return levels > needed && !state->c_profilefunc && !state->c_tracefunc;
+}
+
+bool may_be_counted(int levels) {
+    return calls + 1 < calls_max && waiting && !PyList_GET_SIZE(waiting) && is_plain(levels);
+}
+
+void count_call(void) {
+    calls++;
 }
 
 static int may_call(void) {
     return run.thread && run.thread == PyThread_get_thread_ident() && run.used < run.limit &&
-           calls + 1 < calls_max && waiting && !PyList_GET_SIZE(waiting) && is_plain();
+           may_be_counted(LEVELS_NEEDED);
 }
 
 static inline void was_called(void) {
@@ -67,6 +77,8 @@ static inline void was_called(void) {
 
 static int read_clock(int clock_id, int64_t *value) {
     struct timespec now;
+    if (dialogue.ident)
+        return read_clock_in_dialogue(clock_id, value);
     if (!may_call() || clock_gettime(clock_id, &now))
         return 0;
     int64_t local = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -277,7 +289,7 @@ static PyObject *open_log(PyObject *module, PyObject *arguments) {
 
 static PyObject *is_open(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    return PyBool_FromLong(run.thread != 0);
+    return PyBool_FromLong(run.thread != 0 || dialogue.ident != 0);
 }
 
 static PyObject *items_made(int used) {
@@ -359,5 +371,8 @@ static PyMethodDef methods[] = {
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "llft.reading_on", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_reading_on(void) {
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+    if (module && begin_dialogues(module) < 0)
+        Py_CLEAR(module);
+    return module;
 }

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llft.cli.arguments import add_command, add_json, positive_float
+from llft.cli.run import DEFAULT_SETTINGS_FILE, group_name, read_settings
 from llft.config import Checkpoints, ThreadMode
 
 if TYPE_CHECKING:
+    from llft.runtime.settings import GroupSettings
     from llft.runtime.supervisor.program import Program
     from llft.runtime.supervisor.slot import Slot
 
@@ -47,14 +49,17 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--threads",
         choices=[mode.value for mode in ThreadMode],
-        default=ThreadMode.TOKEN.value,
         help="how its threads would run (default: token)",
     )
     parser.add_argument(
         "--checkpoints",
         choices=[choice.value for choice in Checkpoints],
-        default=Checkpoints.AUTO.value,
-        help="the source of states that is asked about (default: auto, which takes no images)",
+        help="the source of states that is asked about (default: what llft run would take)",
+    )
+    parser.add_argument("--durable", action="store_true", help="it would be run with --durable")
+    parser.add_argument("--group", metavar="NAME", help="as for llft run")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help=f"settings (default: {DEFAULT_SETTINGS_FILE} if there)"
     )
     add_json(parser)
     add_command(parser)
@@ -67,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
     from llft.runtime.supervisor.program import resolve
 
     program = resolve(arguments.command)
-    threads = ThreadMode(arguments.threads)
-    imports = scan_program(program.words, threads)
-    trial = try_program(program, arguments.seconds, threads, Checkpoints(arguments.checkpoints))
+    group, without_images = as_it_would_run(arguments)
+    imports = scan_program(program.words, group.threads)
+    trial = try_program(program, arguments.seconds, group, without_images)
     obstacles = [
         f"{found.file}:{found.line} imports {found.module}: {found.remedy}"
         for found in imports
@@ -79,11 +84,26 @@ def run(arguments: argparse.Namespace) -> int:
     if trial["exit_status"]:
         obstacles.append(f"it ended with status {trial['exit_status']} after {trial['seconds']} s")
     _print_report(obstacles, trial, sys.stderr if arguments.json else sys.stdout)
-    if threads is ThreadMode.ORDERED:
+    if group.threads is ThreadMode.ORDERED:
         print(UNSEEN, file=sys.stderr if arguments.json else sys.stdout)
     if arguments.json:
         print(json.dumps({"can_run": not obstacles, "obstacles": obstacles, **trial}))
     return 1 if obstacles else 0
+
+
+def as_it_would_run(arguments: argparse.Namespace) -> tuple[GroupSettings, str]:
+    """What `llft run` would take from the settings here, and why its states would be no images ("": they
+    would)."""
+    from llft.runtime.state.choice import against_images
+
+    settings, name = read_settings(arguments.config), arguments.group or group_name(arguments.command)
+    asked: dict[str, object] = {}
+    if arguments.threads:
+        asked["threads"] = ThreadMode(arguments.threads)
+    if arguments.checkpoints:
+        asked["checkpoints"] = Checkpoints(arguments.checkpoints)
+    settings = settings.with_group(name, **asked)
+    return settings.group(name), against_images(settings, name, durable=arguments.durable)
 
 
 def _print_report(obstacles: list[str], trial: dict[str, Any], stream: Any) -> None:
@@ -97,16 +117,12 @@ def _print_report(obstacles: list[str], trial: dict[str, Any], stream: Any) -> N
     where = ", ".join(f"{host}:{port}" for host, port in trial["listening"])
     ran = "it ran to its end" if trial["exit_status"] == 0 else f"it ran for {trial['seconds']} s"
     print(f"it can be replicated: {ran}{f', listening on {where}' if where else ''}", file=stream)
-    source, why = trial["checkpoints"]["source"], trial["checkpoints"]["why"]
-    kept = f"none, the log is kept from birth: {why}" if why else f"by {source}"
-    print(f"checkpoints: {kept}", file=stream)
+    found = trial["checkpoints"]
+    print(found["account"] or f"no checkpoints, the log is kept from birth: {found['why']}", file=stream)
 
 
 def try_program(
-    program: Program,
-    seconds: float,
-    threads: ThreadMode = ThreadMode.TOKEN,
-    checkpoints: Checkpoints = Checkpoints.AUTO,
+    program: Program, seconds: float, group: GroupSettings, without_images: str
 ) -> dict[str, Any]:
     """Run it as the only replica of a group of its own, in a directory that is gone afterwards."""
     from llft.runtime.settings import Settings, group_id_of
@@ -122,7 +138,7 @@ def try_program(
         directory.claim()
         # The name is the directory's, so that two checks at once are two groups.
         name = Path(home).name
-        settings = Settings().with_group(name, threads=threads, checkpoints=checkpoints)
+        settings = Settings().with_group(name, threads=group.threads, checkpoints=group.checkpoints)
         plan = Plan(
             group=name,
             group_id=group_id_of(name),
@@ -130,10 +146,11 @@ def try_program(
             replicas=1,
             library=make_library(directory.path),
             settings=settings.to_json(),
+            without_images=without_images,
         )
         slot = Slot("replica", 1, directory.log("replica-1"), directory.socket("replica-1"), founds=True)
         environment = environment_of(plan, directory, slot, founds=True)
-        slot.start(program.command(plan.replica_module), environment, fixed=settings.may_have_images(name))
+        slot.start(program.command(plan.replica_module), environment, fixed=not without_images)
         try:
             found = _observe(slot, seconds)
         finally:
@@ -173,4 +190,4 @@ def checkpoints_of(found: dict[str, Any]) -> dict[str, str]:
     """Which source of state the program can use (docs/CHECKPOINTS.md), and if none, why."""
     source = str(found.get("source", "none"))
     why = str(found.get("why") or found.get("why_not") or "")
-    return {"source": "none" if why else source, "why": why}
+    return {"source": "none" if why else source, "why": why, "account": str(found.get("account", ""))}

@@ -24,9 +24,9 @@ from llft.runtime import settings_file
 from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
 from llft.runtime.native.image import ImageError, randomised, stop_randomising
 from llft.runtime.own_directory import DATA, Data, begin_with_seed, own
-from llft.runtime.replica_process import FORMER, SPECIFICATION, ReplicaProcess
+from llft.runtime.replica_process import DIED_STATUS, FORMER, SPECIFICATION, ReplicaProcess
 from llft.runtime.restoring import IMAGE_TO_BE
-from llft.runtime.settings import Settings
+from llft.runtime.state.choice import CONFIGURED, WITHOUT_IMAGES
 from llft.runtime.state.durable import RESTORE
 from llft.runtime.state.history import read_history
 from llft.runtime.state.orders import Orders, become
@@ -74,7 +74,8 @@ def main() -> None:
         process = ReplicaProcess(specification, BIRTHPLACE)
     except (LlftError, OSError, ImageError) as error:
         sys.stderr.write(f"llft: {error}\n")
-        sys.exit(BAD_SPECIFICATION_STATUS)
+        passes = isinstance(error, ImageError) and not error.lasts
+        sys.exit(DIED_STATUS if passes else BAD_SPECIFICATION_STATUS)
     signal.signal(signal.SIGTERM, lambda number, frame: process.leave())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     program = Program(specification, temporary=specification["temporary"])
@@ -85,7 +86,7 @@ def main() -> None:
 def fix_addresses(specification: dict[str, Any]) -> None:
     """For images (D-63), unless the supervisor has seen to it: the same interpreter once more, at addresses
     that are not random. Where that is not allowed, the replica's log says that it has no checkpoints."""
-    wanted = Settings.from_json(specification["settings"]).may_have_images(specification["group"])
+    wanted = not specification.get(WITHOUT_IMAGES, CONFIGURED)
     if wanted and not os.environ.pop(FIXED, None) and randomised() and stop_randomising():
         once = {name: os.environ[name] for name in OF_ONE_LIFE if name in os.environ}
         BIRTHPLACE.start_anew({**once, FIXED: "1"})
@@ -106,6 +107,7 @@ def try_state(specification: dict[str, Any], task_path: str) -> None:
     """This is a scratch process: the program is restored from a state, and followed for a while. By an image
     it goes on in `runtime.arising`."""
     os.nice(SCRATCH_NICE)
+    _be_first_to_go()
     task = read_task(task_path)
     if task.source == IMAGE:
         become(orders_for(specification, task.state, [], task_path, task.temporary))
@@ -157,6 +159,12 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit(1)
+
+
+def _be_first_to_go() -> None:
+    """Where memory runs out, a trial can be done without."""
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
 def _return_memory() -> None:

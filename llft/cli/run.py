@@ -94,7 +94,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
         choices=[choice.value for choice in Checkpoints],
         help="where the state of the program comes from, for joining and for dropping old log: its hooks, an "
         "image of its process (at addresses that are not random), or none; auto, the default: hooks if it "
-        "has them, else none",
+        "has them, else images, if all replicas are on this host and neither --data nor --durable is there",
     )
     parser.add_argument(
         "--data",
@@ -166,6 +166,7 @@ def read_settings(path: Path | None) -> Settings:
 
 def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
     """Check everything before a process is started for it."""
+    from llft.runtime.state.choice import against_images
     from llft.runtime.supervisor.home_key import home_key
     from llft.runtime.supervisor.orders import REPLICA_LIMIT
     from llft.runtime.supervisor.plan import Plan
@@ -176,9 +177,8 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
     if replicas > REPLICA_LIMIT or arguments.first + replicas - 1 > REPLICA_NUMBER_MAX:
         remedy = f"at most {REPLICA_LIMIT} on a host, and none with a number above {REPLICA_NUMBER_MAX}"
         raise MisuseError("too-many-replicas", remedy, replicas=replicas, first=arguments.first)
-    settings = settings_for(arguments, directory.group)
-    local = settings.transport.interface.startswith("127.")
-    if arguments.join and local:
+    settings, durable = settings_for(arguments, directory.group), arguments.durable or arguments.restore
+    if arguments.join and settings.is_local:
         raise MisuseError("join-on-loopback", "name the interface in llft.toml (--config)")
     program = resolve(arguments.command)
     os.makedirs(directory.path, mode=0o700, exist_ok=True)
@@ -193,14 +193,14 @@ def make_plan(arguments: argparse.Namespace, directory: RunDirectory) -> Plan:
         settings=settings.to_json(),
         endpoints=settings.endpoints(),
         founds=not arguments.join,
-        local=local,
+        local=settings.is_local,
         gateway=settings.group(directory.group).gateway and not arguments.no_gateway,
         first_replica=arguments.first,
-        durable=arguments.durable or arguments.restore,
+        durable=durable,
         sync=arguments.fsync == "always",
         past=history_for(arguments, directory),
         data=settings.group(directory.group).data,
-        fixed_addresses=settings.may_have_images(directory.group),
+        without_images=against_images(settings, directory.group, durable=durable),
     )
 
 

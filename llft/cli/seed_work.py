@@ -9,7 +9,6 @@ import shlex
 from typing import Any
 
 from llft.identifiers import BirthId
-from llft.journal.record import RoleChanged
 from llft.pipeline.campaign.outcome import Cell, Outcome
 from llft.simulator.checkers import check_named
 from llft.simulator.checkers.generations import generations
@@ -50,12 +49,12 @@ def _run_seed(seed: int, cell: Cell) -> Outcome:
     return Outcome(
         seed=seed,
         violations=[(one.property, one.explanation) for one in result.violations],
-        in_journals=_in_journals(evidence) if result.violations else (),
+        in_journals=_in_journals(evidence) if result.violations or cell.plant else (),
         operations=result.operations,
         acknowledged=len(acknowledged),
         lost_acknowledged=_lost(acknowledged, surveyed),
         primary_failures=result.primary_failures,
-        failovers_ns=_failovers_ns(evidence),
+        failovers_ns=_failovers_ns(surveyed),
         losses=result.losses,
         replicas=config.replicas,
         output_commit=config.config.output_commit_level,
@@ -121,15 +120,16 @@ def _lost(acknowledged: dict[int, Note], surveyed: Survey) -> int:
     return count
 
 
-def _failovers_ns(evidence: Evidence) -> list[int]:
+def _failovers_ns(surveyed: Survey) -> list[int]:
     """From the crash of a primary to the moment another is one."""
     beginnings = [
-        (record.stamp.time_ns, record.stamp.group_id, record.stamp.birth_id)
-        for record in evidence.records
-        if type(record) is RoleChanged and record.role == PRIMARY
+        (role.stamp.time_ns, life.group_id, life.birth_id)
+        for _, life in surveyed.lives()
+        for role in life.roles
+        if role.role == PRIMARY
     ]
     found = []
-    for fault in evidence.faults:
+    for fault in surveyed.evidence.faults:
         if not fault.primary_count or fault.kind not in CRASHES:
             continue
         for group_id, birth_id in fault.victims:

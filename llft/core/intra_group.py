@@ -192,7 +192,7 @@ class IntraGroup:
         if standing.role == PRIMARY:
             self._on_backup_heartbeat(header, body)
         elif body.sender == standing.view.birth_id and header.source_view == standing.view:
-            self.outbox.record(HeartbeatArrived, body.sender, interval_ns)
+            self.outbox.note((HeartbeatArrived, body.sender, interval_ns))
             self._on_primary_heartbeat(header, body)
 
     def _on_primary_heartbeat(self, header: Header, body: HeartbeatBody) -> None:

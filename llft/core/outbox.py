@@ -9,18 +9,26 @@ from llft.core.effects import Effect, Multicast, Transmit, WriteBatch, WriteReco
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId, ViewId
 from llft.journal.batch import Readings, Row
-from llft.journal.record import ClockRead, Operated, Record, Stamp
+from llft.journal.record import Operated, Record, Stamp
 from llft.wire.order import GENERAL, SOCKET, TEMPLATES, TIME, Entry, counted_template, describe
 
 _new_tuple: Final = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
 
+_OPERATED: Final[Any] = Operated
+"""Compiled, it need not be looked up by name."""
+
 _NONE: Final = -1
+
+STRIP_LIMIT: Final = 8192
+"""Rows that wait there at most. More go the other way, on which the journal is asked to pack them."""
 
 
 class Outbox:
     __slots__ = (
         "_batch_end",
+        "_direct",
+        "_noted_ns",
         "_rows",
         "_stamp",
         "_view",
@@ -29,6 +37,7 @@ class Outbox:
         "journalling",
         "now_ns",
         "standing",
+        "strip",
     )
 
     def __init__(self, standing: Standing, *, journalling: bool) -> None:
@@ -44,6 +53,17 @@ class Outbox:
         self._rows: list[Row] = []
         self._batch_end = _NONE
         """How many effects there were when the last batch was added: if no more, rows go into that one."""
+        self.strip: list[Any] | None = None
+        self._direct: list[Any] | None = None
+        """The strip, but not between a record that is an effect and the next `drain`: rows stay behind it."""
+        self._noted_ns = _NONE
+        """Of the rows that the strip has last; `_NONE`: it has to be told who they are of."""
+
+    def note_into(self, strip: list[Any]) -> None:
+        """The shell's journal takes rows at once, into this strip (`journal.packed`), and packs it before it
+        writes anything else: an effect for each batch takes longer than to write it down."""
+        self.strip = self._direct = strip
+        self._noted_ns = _NONE
 
     def multicast(self, group_id: GroupId, data: bytes) -> None:
         self.effects.append(_new_tuple(Multicast, (group_id, data)))
@@ -63,19 +83,29 @@ class Outbox:
             if stamp.time_ns != self.now_ns or stamp.view is not standing.view:
                 stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, standing.view)
                 self._stamp = stamp
+            self._direct = None
             self.effects.append(_new_tuple(WriteRecord, (kind(stamp, *fields),)))
 
     def note(self, row: Row) -> None:
         """Journal a record of a frequent kind: it is made when somebody wants it (`journal.batch`)."""
         if not self.journalling:
             return
-        view = self.standing.view
-        if len(self.effects) == self._batch_end and view is self._view:
-            self._rows.append(row)
-            return
+        view, strip = self.standing.view, self._direct
         if view is not self._view:
             self._view = view
             self._who = (self.standing.group_id, self.standing.birth_id, view)
+            self._batch_end = self._noted_ns = _NONE
+        if strip is not None and len(strip) < STRIP_LIMIT:
+            if self._noted_ns != self.now_ns or not strip:
+                self._noted_ns = self.now_ns
+                strip.append(self._who)
+                strip.append(self.now_ns)
+            strip.append(row)
+            return
+        self._direct = None
+        if len(self.effects) == self._batch_end:
+            self._rows.append(row)
+            return
         self._rows = [row]
         self.effects.append(_new_tuple(WriteBatch, (self.now_ns, self._who, self._rows)))
         self._batch_end = len(self.effects)
@@ -84,14 +114,14 @@ class Outbox:
         """Journal that an operation was performed, whose entry has this number in the order log."""
         kind = entry[0]
         template = TEMPLATES.get(kind)
-        if template is not None:
-            self.note((Operated, number, template, entry))
+        if kind == TIME:
+            self.note_readings(number, entry[1], entry[2], entry[3], [entry[4]])
+        elif template is not None:
+            self.note((_OPERATED, number, template, entry))
         elif kind in (SOCKET, GENERAL):
             self.note((Operated, number, describe(entry)))
         else:
             self.record(Operated, number, describe(entry))
-        if kind == TIME:
-            self.note((ClockRead, entry[3], entry[4], number))
 
     def note_readings(self, first: int, pick: int, thread: int, clock_id: int, values: list[int]) -> None:
         """The same of clock readings that follow one another, of which the first has this number."""
@@ -113,10 +143,12 @@ class Outbox:
         if self.journalling:
             standing = self.standing
             stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, view)
+            self._direct = None
             self.effects.append(WriteRecord(kind(stamp, *fields)))
 
     def drain(self) -> list[Effect]:
         effects = self.effects
         self.effects = []
-        self._batch_end = _NONE
+        self._batch_end = self._noted_ns = _NONE
+        self._direct = self.strip
         return effects

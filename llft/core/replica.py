@@ -20,6 +20,7 @@ from llft.core import events
 from llft.core.asking import Asking
 from llft.core.at_once import AtOnce, Run
 from llft.core.determinizer.determinizer import Determinizer
+from llft.core.dialogue import Dialogue
 from llft.core.effects import (
     CaptureState,
     Effect,
@@ -94,8 +95,7 @@ class Replica:
         self.view_change = ViewChange(self)
         self.sockets = VirtualSockets(self)
         self.transfer, self.reticence = StateTransfer(self), Reticence(self)
-        self.semi_passive = SemiPassive(self)
-        self.inbox, self.timers = Inbox(self), Timers(self)
+        self.semi_passive, self.inbox, self.timers = SemiPassive(self), Inbox(self), Timers(self)
         self.determinizer = Determinizer(
             config.threads, self.sockets, self.record, local_clock, random.randbytes
         )
@@ -111,7 +111,7 @@ class Replica:
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
         self.pause_ns = 3 * config.timeouts.heartbeat_interval_ns  # less is a pause to nobody
         self.next_deadline, self.drain = self.timers.next_deadline, self.outbox.drain
-        self.at_once, self.run = AtOnce(self).call, Run(self)
+        self.at_once, self.run, self.dialogue = AtOnce(self).call, Run(self), Dialogue(self)
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.ThreadEnded: lambda event: self.determinizer.thread_ended(event.thread),
             events.DeadlinePassed: lambda event: self.timers.on_deadline(),

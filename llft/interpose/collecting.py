@@ -19,7 +19,7 @@ from llft.interpose import passage
 
 _native_collect = gc.collect
 _native_disable = gc.disable
-_MIDDLE_EVERY, _OLDEST_EVERY = 16, 256
+_MIDDLE_EVERY, _OLDEST_EVERY = 8, 64
 
 _enabled = True
 _count = 0
@@ -31,6 +31,7 @@ _threshold: tuple[int, ...] = gc.get_threshold()
 def begin() -> None:
     _native_disable()
     _native_collect()
+    gc.freeze()  # what there is before the program is ours, and stays
     passage.at_allowance(_collect_some)
 
 

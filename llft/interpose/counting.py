@@ -62,3 +62,34 @@ def reading(clock_id: int) -> int | None:
     """None: it goes the usual way."""
     value: int | None = None if native is None else native.reading(clock_id)
     return value
+
+
+def receive(fd: int, limit: int) -> Any:
+    """In a dialogue (D-74): bytes; None: it goes the usual way; HANDED: the core has the call."""
+    return None if native is None else native.receive(fd, limit, True)
+
+
+def send(fd: int, payload: bytes, patient: bool) -> Any:
+    """The same: True if it is said."""
+    return None if native is None else native.send(fd, payload, patient)
+
+
+HANDED: object = None if native is None else native.HANDED
+
+
+def speak_for(kind: type) -> None:
+    """Of sockets: where a dialogue is, their bytes need no way through Python."""
+    if native is not None:
+        native.speak_for(kind)
+
+
+def know(description: object, stream: object, fd: int) -> None:
+    """A call on this socket was made: if the dialogue is its, the next ones are made there."""
+    if native is not None:
+        native.know(description, stream, fd)
+
+
+def forget_known() -> None:
+    """A socket has come into a state that only Python knows of."""
+    if native is not None:
+        native.forget_known()

@@ -22,7 +22,7 @@ from llft.interpose.port import Port
 TICKS = 2048
 """How many iterations of loops until the thread yields (locks: `locks`)."""
 
-CALLS = 256
+CALLS = 1024
 """How many calls of the port until the collector runs (`collecting`)."""
 
 MAIN_THREAD = 1
@@ -68,12 +68,27 @@ def call(operation: Operation) -> Result:
         raise InvariantError("called_while_asking", operation=operation)
     result = _port.call(operation)
     if counting.called() and not (ordered and type(operation) in _AMIDST):
-        counting.set_calls(0)
-        for function in _at_allowance:
-            function()
+        _collect()
     if _interruptions and current() == MAIN_THREAD:
         interrupt()
     return result
+
+
+def resume() -> Result:
+    """Of a call that was begun in a dialogue (`counting.receive`), and that the core has now."""
+    assert _port is not None, "not interposed"
+    result = _port.resume()
+    if counting.called():
+        _collect()
+    if _interruptions and current() == MAIN_THREAD:
+        interrupt()
+    return result
+
+
+def _collect() -> None:
+    counting.set_calls(0)
+    for function in _at_allowance:
+        function()
 
 
 def tick() -> None:

@@ -12,6 +12,9 @@ class Port(Protocol):
     def call(self, operation: Operation) -> Result:
         """Blocks the calling application thread until the operation is complete."""
 
+    def resume(self) -> Result:
+        """The same of a call that the thread had begun without the port, and that has come to it since."""
+
     def spawn(self, function: Callable[[], None]) -> int:
         """A new application thread; its number."""
 

@@ -11,7 +11,7 @@ import _socket
 import errno
 from typing import Any
 
-from llft.interpose import options, passage, resolving
+from llft.interpose import counting, options, passage, resolving
 from llft.interpose.descriptors import Description, system_error, table
 from llft.interpose.refusing import RefusedError
 from llft.interpose.streams import local_pair
@@ -211,6 +211,9 @@ class Socket(Transfer):
     def __repr__(self) -> str:
         kind = f"family={self._family}, type={self._type}, proto={self._proto}"
         return f"<socket object, fd={self._number}, {kind}>"
+
+
+counting.speak_for(Socket)
 
 
 def _not_tcp(family: int, kind: int) -> RefusedError:

@@ -9,6 +9,7 @@ is possible.
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 from llft.core.determinizer.operations import WOULD_BLOCK, Close, Failure, HalfClose, Receive, Select, Send
 from llft.interpose import counting, passage
@@ -155,6 +156,11 @@ class Remote(Description):
             raise would_block()
         self._receiving_count += 1
         try:
+            result: Any = counting.receive(self.fd, limit) if blocking and not peek else None
+            if isinstance(result, bytes):
+                return result
+            if result is not None:
+                return self._received(passage.resume())
             while True:
                 if timeout_ns > 0 and not passage.call(Select((self.fd,), timeout_ns)):
                     raise TimeoutError("timed out")
@@ -168,22 +174,55 @@ class Remote(Description):
             self._receiving_count -= 1
             self._promised = False
 
+    @staticmethod
+    def _received(result: object) -> bytes:
+        if isinstance(result, bytes):
+            return result
+        assert isinstance(result, Failure)
+        raise failed(result)
+
+    def begin_receiving(self) -> None:
+        """A receive that waits in a dialogue, which is taken back (`llft/dialogue/socket.c`)."""
+        self._receiving_count += 1
+
+    def resume_receiving(self) -> bytes:
+        """The core has the call, and it has begun."""
+        try:
+            return self._received(passage.resume())
+        finally:
+            self._receiving_count -= 1
+            self._promised = False
+
+    def resume_sending(self, payload: bytes) -> int:
+        result = passage.resume()
+        if isinstance(result, Failure):
+            raise failed(result)
+        return len(payload)
+
     def send(self, data: bytes, timeout_ns: int) -> int:
         if not data:
             return 0
         payload = data[:SEND_AT_MOST]
+        result: Any = counting.send(self.fd, payload, timeout_ns < 0)
+        if result is True:
+            return len(payload)
+        if result is not None:
+            result = passage.resume()
         while True:
-            result = passage.call(Send(self.fd, payload, timeout_ns < 0))
+            if result is None:
+                result = passage.call(Send(self.fd, payload, timeout_ns < 0))
             if not isinstance(result, Failure):
                 return len(payload)
             if result != WOULD_BLOCK or timeout_ns <= 0:
                 raise failed(result)
             if not passage.call(Select((), timeout_ns, (self.fd,))):
                 raise TimeoutError("timed out")
+            result = None
 
     def end_reading(self) -> None:
         """A thread that is in receive already goes on when the peer has closed, or sent."""
         self.read_ended = True
+        counting.forget_known()
 
     def half_close(self) -> None:
         result = passage.call(HalfClose(self.fd))

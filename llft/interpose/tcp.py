@@ -12,13 +12,13 @@ from __future__ import annotations
 import _socket
 import errno
 
-from llft.interpose import passage
+from llft.interpose import counting, passage
 from llft.interpose.asking import ask
 from llft.interpose.connecting import Attempt
 from llft.interpose.descriptors import Answered, Asked, Description, Ready, Watched, system_error, would_block
 from llft.interpose.monitor import entered
 from llft.interpose.reception import Arrival, Listener, reception
-from llft.interpose.streams import Local, Stream
+from llft.interpose.streams import Local, Remote, Stream
 from llft.interpose.waiting import Deadline
 from llft.wire.preamble import NO_ADDRESS, Address
 
@@ -174,7 +174,11 @@ class TcpSocket(Description):
     def receive(self, limit: int, timeout_ns: int, peek: bool = False) -> bytes:
         if self.stream is None:
             self._settle_attempt()
-        return self.connected().receive(limit, timeout_ns, peek)
+        stream = self.connected()
+        data = stream.receive(limit, timeout_ns, peek)
+        if isinstance(stream, Remote):
+            counting.know(self, stream, stream.fd)
+        return data
 
     def send(self, data: bytes, timeout_ns: int) -> int:
         if self.stream is None:

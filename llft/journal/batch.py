@@ -1,7 +1,7 @@
 """Records of the frequent kinds on their way to the journal: rows, which become records when somebody asks.
 
 A request makes a handful of records. To make each of them takes longer than to write it down, and nobody
-looks at them but a checker: so the core hands on what they are made of, and the journal frames that.
+looks at them but a checker: so the core hands on what they are made of, and the journal packs that.
 
     row      (kind, field, ...): the record's type, and its fields behind the stamp
              (Operated, number, template, entry): the entry's text is not written out yet; each %d of the
@@ -45,13 +45,6 @@ class Batch(NamedTuple):
             else:
                 made.append(_record(stamp, row))
         return made
-
-    def record_count(self) -> int:
-        count = len(self.rows)
-        for row in self.rows:
-            if row[0] is Readings:
-                count += 2 * len(row[5]) - 1
-        return count
 
 
 def one_by_one(write: Callable[[Record], None]) -> Callable[[Batch], None]:

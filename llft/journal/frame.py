@@ -1,18 +1,58 @@
 """The file format of a journal, shared by its writer and its reader (D-22).
 
-    file    magic "LLFTJRNL", schema version u32, segment number u32, then frames
+    file    magic "LLFTJRNL", schema version u32, segment number u32, CRC-32 of these u32, then frames
     frame   payload length u32, CRC-32 of the payload u32, payload        (all little endian)
-    payload JSON in ASCII: [type name, field, ...], tuples as lists
+    payload of one record: JSON in ASCII, [type name, field, ...], tuples as lists; or
+            of many: the bytes F7 9C, who and when, then rows up to the payload's end
 
-JSON, because a journal outlives the program that wrote it and must be readable with nothing but this
-docstring; a length and a checksum, because a process that is killed leaves half a frame. The journal of a
-process is one or more files, its segments, numbered from 0. Version 1 had one, and no number in its header.
+Types and their fields are those of `journal.record`. JSON, because a journal outlives the program that wrote
+it and must be readable with nothing but this docstring; a length and a checksum, because a process that is
+killed leaves half a frame. The journal of a process is one or more files, its segments, numbered from 0.
+Version 1 had one, and no segment number and checksum in its header; versions 1 and 2 had JSON alone.
+
+**Packed payloads** are for the kinds that nearly all records are of: a tenth of the bytes, and of the time.
+Each can be read alone. They are made of
+
+    count   seven bits to a byte, the lowest first; all bytes but the last have their highest bit set
+    number  a count, of 0, -1, 1, -2, 2 .. as 0, 1, 2, 3, 4 ..: 64 bits with a sign
+    change  a number: what is to be added to the same field of the last row of the same kind and, where a row
+            names one, of the same connection or word; 0 at first. Sums wrap at 64 bits
+
+Who and when are ten numbers: group id; host id, pid and start of the birth id; precedence and number of the
+view, host id, pid and start of its primary; time. The stamp of a record is who, and the time as of its row.
+A row is a byte for its kind, and what follows:
+
+    0 time              number: so much later it is from here on
+    1 word              count of bytes, printable ASCII: the next word, from 8: the first are known
+    2 connection        three numbers, the fields of its id: the next connection, from 0
+    3 Operated          count: a word; number: order number less the last operation's (0 at first) and 1;
+                        a change for each %d of the word. The entry is the word, with them in their places
+    4 Delivered         count: a connection; changes: fd, size, stream offset, digest
+    5 Sent              count: a connection; changes: fd, position, timestamp, size, digest; number: order
+                        number less the last operation's
+    6 ClockRead         changes: clock id, value; number: order number less the last operation's
+    7 Collected         count: a connection; count: a word; change (whatever the word is): timestamp
+    8 HeartbeatArrived  changes: host id, pid and start of the sender, interval
+    9 readings          number: order number of the first less the last operation's and 1; changes: pick,
+                        thread, clock id; count of values; for each a number, of at least two bytes: value
+                        less the one before (of this row or the last such; 0 at first). Each is two records,
+                        an Operated ("time pick=.. thread=.. clock=.. value=..") and a ClockRead, with the
+                        next order number
+
+    0 "sent"                                        4 "mutex pick=%d thread=%d mutex=%d count=%d result=%d"
+    1 "delivered"                                   5 "time pick=%d thread=%d clock=%d value=%d"
+    2 "read pick=%d thread=%d fd=%d size=%d"        6 "wake pick=%d thread=%d"
+    3 "send pick=%d thread=%d fd=%d timestamp=%d"   7 "checkpoint pick=%d thread=%d"
+
+are the words that are known. A packed payload has at most 65536 bytes, and a byte for every record; a word
+has at most 256 bytes and 16 places. What does not fit is a record in JSON.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -20,6 +60,7 @@ from functools import lru_cache
 from json.encoder import c_make_encoder, encode_basestring_ascii  # type: ignore[attr-defined]
 from typing import Any, Final
 
+from llft.journal.packed import START
 from llft.journal.record import (
     SCHEMA_VERSION,
     ClockRead,
@@ -42,7 +83,7 @@ FRAME: Final = struct.Struct("<II")
 MAX_PAYLOAD_BYTES: Final = 1 << 20
 """Larger ones are neither written nor believed: a reader takes no memory on a length's word."""
 
-PAYLOAD_START: Final = b'["'
+PAYLOAD_START: Final = re.compile(rb'\["|' + re.escape(START))
 """How every payload begins, which lets a reader look for frames after damage."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

@@ -3,7 +3,8 @@
 Laws:
 
 1. Every record that is yielded is one that was written: length, checksum, type name and the
-   type of every field are checked. What fails is a PeerError, with its offset.
+   type of every field are checked. What fails is a PeerError, with its offset. Of a frame that has many
+   records all are sound, or none is yielded.
 2. A torn tail is no error: reading stops there, and `torn_bytes` says how many bytes were left. A bad
    frame is the torn tail if nothing was written after it: no sound frame lies in it, and only zeros
    follow, if anything (a file system may extend a file before it has the data). Else it is corruption.
@@ -20,6 +21,7 @@ import os
 import types
 import typing
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, BinaryIO, Final
@@ -35,7 +37,9 @@ from llft.journal.frame import (
     file_header,
     segment_of,
 )
+from llft.journal.packed import START
 from llft.journal.record import RECORD_TYPES, SCHEMA_VERSION, Record
+from llft.journal.unpack_rows import unpack
 
 Build = Callable[[Any], Any]
 
@@ -59,6 +63,8 @@ class JournalReader:
         """Where the next frame begins; 0 until the file's header was read."""
         self.segment = 0
         """Which part of the journal of its process the file is."""
+        self._ready: deque[Record] = deque()
+        """Of the last frame, that nobody has asked for yet."""
         self._file: BinaryIO = open(self.path, "rb")  # noqa: SIM115 - closed by `close`
 
     def close(self) -> None:
@@ -78,10 +84,14 @@ class JournalReader:
     def __iter__(self) -> Iterator[Record]:
         if self.offset == 0 and not self._read_header():
             return
-        while (payload := self._next_payload()) is not None:
-            record = self._decode(payload)
+        while True:
+            while self._ready:
+                yield self._ready.popleft()
+            payload = self._next_payload()
+            if payload is None:
+                return
+            self._ready.extend(self._decode(payload))
             self.offset += FRAME.size + len(payload)
-            yield record
 
     def _read_header(self) -> bool:
         self._file.seek(0)
@@ -95,7 +105,7 @@ class JournalReader:
         if version == 1:
             self.offset = HEADER_V1.size
             return True
-        if version != SCHEMA_VERSION:
+        if version > SCHEMA_VERSION:
             remedy = "read it with the release of LLFT that wrote it"
             parameters = {"path": self.path, "found": version, "known": SCHEMA_VERSION}
             raise PeerError("journal-version-unknown", remedy, **parameters)
@@ -136,12 +146,9 @@ class JournalReader:
             raise PeerError("journal-corrupt", remedy, path=self.path, offset=self.offset)
         self.torn_bytes = len(frame) + rest_bytes
 
-    def _decode(self, payload: bytes) -> Record:
+    def _decode(self, payload: bytes) -> list[Record]:
         try:
-            value = json.loads(payload)
-            if type(value) is not list or not value or type(value[0]) is not str:
-                raise ValueError("not a list that begins with a name")
-            return build_record(value)
+            return unpack(payload) if payload.startswith(START) else [parse_record(payload)]
         except (ValueError, RecursionError) as error:
             remedy = "read it with the release of LLFT that wrote it"
             raise PeerError(
@@ -151,13 +158,20 @@ class JournalReader:
 
 def _holds_frame(damaged: bytes) -> bool:
     """Whether a sound frame lies inside: then a length was corrupted, and this is not the tail."""
-    start = damaged.find(PAYLOAD_START, 2 * FRAME.size)
-    while start >= 0:
+    for found in PAYLOAD_START.finditer(damaged, 2 * FRAME.size):
+        start = found.start()
         length, checksum = FRAME.unpack_from(damaged, start - FRAME.size)
         if length <= len(damaged) - start and zlib.crc32(damaged[start : start + length]) == checksum:
             return True
-        start = damaged.find(PAYLOAD_START, start + 1)
     return False
+
+
+def parse_record(payload: bytes) -> Record:
+    """Of JSON; ValueError for what is no record of this schema."""
+    value = json.loads(payload)
+    if type(value) is not list or not value or type(value[0]) is not str:
+        raise ValueError("not a list that begins with a name")
+    return build_record(value)
 
 
 def build_record(value: list[Any]) -> Record:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from llft.identifiers import BirthId, ConnectionId, Member, ViewId
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class Stamp(NamedTuple):

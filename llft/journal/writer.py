@@ -4,17 +4,20 @@ Laws:
 
 1. One process, one journal: a file that exists is refused, because a birth id is never used twice
    and a torn tail must stay the tail.
-2. Memory is bounded by `buffer_limit`, one record, and `unframed.FULL` small ones. `write` hands the
-   buffer to the operating system when the next record would not fit; `flush` does so at once, for whoever
+2. Memory is bounded by `buffer_limit`, one frame, and `FULL` rows and one batch. `write` hands the
+   buffer to the operating system when the next frame would not fit; `flush` does so at once, for whoever
    tails the file.
 3. A file system that refuses (full, read-only, gone) does not stop the replica: records wait in
    the buffer, and those that find no room are counted and dropped. The first record that
-   finds room again is preceded by a Gap with the count and the stamp of the first one lost.
+   finds room again is preceded by a Gap with the count and the stamp of the first one lost. Records of one
+   frame are lost together.
 4. A file is bounded by `segment_limit`, and one buffer: then the next segment begins, a file of its own
    that says in its header which one it is. If that cannot be created, the last one grows on.
 5. What is in the files is a prefix of what was to be written: a short write is continued where it
    ended, so only the end of the last file can be torn.
-6. Disk is bounded by `limit_bytes`: the oldest segments are removed when a new one begins, which tells so by
+6. Rows wait in the `strip` until they are packed, many into a frame: before another record, by `flush`, or
+   when there are `FULL`. Their maker may add to it itself (`journal.packed` says how it is laid out).
+7. Disk is bounded by `limit_bytes`: the oldest segments are removed when a new one begins, which tells so by
    a Gap at its beginning.
 
 Not thread-safe: the shell that steps the core owns its journal.
@@ -27,15 +30,16 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Final
+from typing import Final, cast
 
 from llft import originals
 from llft.errors import MisuseError
 from llft.journal.batch import Batch
 from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES, encode_record, file_header, segment_path
+from llft.journal.pack_rows import pack
+from llft.journal.packed import Packed, Strip
 from llft.journal.record import Gap, Record, Stamp
 from llft.journal.sink import DIRECT, Sink
-from llft.journal.unframed import Unframed, frames_of
 
 BUFFER_LIMIT: Final = 256 * 1024
 SEGMENT_LIMIT: Final = 64 * 1024 * 1024
@@ -43,6 +47,8 @@ SEGMENTS_MIN: Final = 4
 """That a bounded journal has room for: all but one of them are always there."""
 MIN_BUFFER_LIMIT: Final = 1024
 """Room for a Gap and an ordinary record."""
+FULL: Final = 1024
+"""Rows and times: about as much memory as the buffer."""
 
 
 class _Segment:
@@ -78,14 +84,11 @@ class JournalWriter:
         self.last_error: OSError | None = None
         self._buffer_limit = buffer_limit
         self._sink = sink
-        self._unframed = Unframed()
+        self.strip: Strip = []
         self._buffer = bytearray()
-        self._written_count = 0
-        self._dropped_count = 0
-        self._lost_count = 0
+        self._written_count = self._dropped_count = self._lost_count = 0
         self._lost_stamp: Stamp | None = None
-        self._place_fd = place_fd
-        self._limit_bytes = limit_bytes
+        self._place_fd, self._limit_bytes = place_fd, limit_bytes
         self._segment_limit = min(segment_limit, (limit_bytes // SEGMENTS_MIN) or segment_limit)
         self._here = _Segment(0)
         self._earlier: deque[_Segment] = deque()
@@ -101,62 +104,61 @@ class JournalWriter:
 
     def write(self, record: Record) -> None:
         """Append a record. It is in the file after the next `flush`, unless a Gap says otherwise."""
-        if self._unframed.batches:
-            self._frame()
+        if self.strip:
+            self._pack()
         self._append(record)
 
     def write_batch(self, batch: Batch) -> None:
         """The same for all records of a batch."""
         if self._fd < 0:
             raise MisuseError("journal-closed", "write before close", path=self.path)
-        if self._unframed.add(batch):
-            self._frame()
+        strip = self.strip
+        strip.append(batch.who)
+        strip.append(batch.time_ns)
+        strip.extend(batch.rows)
+        if len(strip) >= FULL:
+            self._pack()
 
-    def _frame(self) -> None:
-        """Where there is room for all that was gathered; where a segment ends, a buffer is full or records
-        are being lost it goes as it would have gone one by one."""
-        row_count, batches = self._unframed.row_count, self._unframed.take()
-        frames = frames_of(batches)
-        if frames and self._lost_stamp is None and len(self._buffer) + len(frames) > self._buffer_limit:
-            self._hand_on()
-        if frames is None or not self._has_room_for_all(len(frames)):
-            for batch in batches:
-                for record in batch.records():
-                    self._append(record)
-            return
-        self._take(frames)
-        self._written_count += row_count
-        self._here.count += row_count
-        if self._here.first is None:
-            first = batches[0]
-            self._here.first = Stamp(first.time_ns, *first.who)
+    def write_frame(self, frame: bytes, count: int, first: Stamp) -> None:
+        """The same of records that somebody else has packed, of which the first has this stamp."""
+        if self.strip:
+            self._pack()
+        self._put(frame, count, first)
 
-    def _has_room_for_all(self, size: int) -> bool:
-        return (
-            self._lost_stamp is None
-            and len(self._buffer) + size <= self._buffer_limit
-            and self._here.size + size <= self._segment_limit
-        )
+    def _pack(self) -> None:
+        try:
+            pieces = pack(self.strip)
+        finally:
+            self.strip.clear()
+        for piece in pieces:
+            if type(piece) is tuple:
+                frame, count, time_ns, who = cast(Packed, piece)
+                self._put(frame, count, Stamp(time_ns, *who))
+            else:
+                self._append(cast(Record, piece))
 
     def _append(self, record: Record) -> None:
-        frame = encode_record(record)
+        self._put(encode_record(record), 1, record.stamp)
+
+    def _put(self, frame: bytes, count: int, stamp: Stamp) -> None:
+        """A frame of so many records, of which the first has this stamp."""
         if len(frame) > FRAME.size + MAX_PAYLOAD_BYTES or not self._has_room(len(frame)):
-            self._drop(record)
+            self._drop(count, stamp)
             return
         if self._here.size + len(frame) > self._segment_limit:
             self._begin_segment()
         self._take(frame)
-        self._written_count += 1
-        self._here.count += 1
+        self._written_count += count
+        self._here.count += count
         if self._here.first is None:
-            self._here.first = record.stamp
+            self._here.first = stamp
 
     def flush(self) -> bool:
         """Hand everything to the operating system. False: it refused, see `last_error`."""
         if self._fd < 0:
             raise MisuseError("journal-closed", "write before close", path=self.path)
-        if self._unframed.batches:
-            self._frame()
+        if self.strip:
+            self._pack()
         return self._hand_on()
 
     def _hand_on(self) -> bool:
@@ -277,11 +279,11 @@ class JournalWriter:
         self._append_gap()
         return True
 
-    def _drop(self, record: Record) -> None:
+    def _drop(self, count: int, first: Stamp) -> None:
         if self._lost_stamp is None:
-            self._lost_stamp = record.stamp
-        self._lost_count += 1
-        self._dropped_count += 1
+            self._lost_stamp = first
+        self._lost_count += count
+        self._dropped_count += count
 
     def _append_gap(self) -> None:
         assert self._lost_stamp is not None

@@ -20,7 +20,9 @@ SINGLE = (
             "application",
             "application_thread",
             "arrivals",
+            "calling",
             "core_lock",
+            "dialogues",
             "driver",
             "immediate",
             "lending",
@@ -49,10 +51,15 @@ INTERPRETED = frozenset(
 )
 
 _CHECKSUM = ("llft/wire/crc32.c", "llft/wire/crc32.h")
+_DIALOGUE = (
+    *(f"llft/dialogue/{name}.c" for name in ("account", "dialogue", "journal", "lane", "order", "socket")),
+    "llft/dialogue/dialogue.h",
+    "llft/runtime/transport/datagrams.h",
+)
 _MAC = ("llft/runtime/transport/blake2b.c", "llft/runtime/transport/blake2b.h")
 WRITTEN_IN_C = {
-    "llft/journal/frames.c": _CHECKSUM,
-    "llft/reading_on.c": (),
+    "llft/journal/packing.c": _CHECKSUM,
+    "llft/reading_on.c": (*_DIALOGUE, *_CHECKSUM),
     "llft/wire/times.c": (),
     "llft/runtime/transport/datagrams.c": (*_CHECKSUM, *_MAC),
     "llft/wire/polynomial.c": _CHECKSUM,
@@ -63,7 +70,7 @@ does without them it does in Python."""
 
 def sources(root: Path) -> list[str]:
     """Of all that the lane is made of, relative to `root`."""
-    return [*translated(root), *WRITTEN_IN_C, *_CHECKSUM, *_MAC]
+    return [*translated(root), *WRITTEN_IN_C, *_CHECKSUM, *_DIALOGUE, *_MAC]
 
 
 def translated(root: Path) -> list[str]:

@@ -103,6 +103,10 @@ class BirthLog:
             for value_ns in values:
                 self.completed(thread, kind, value_ns)
             return
+        self.go_on(events)
+
+    def go_on(self, events: bytes | bytearray) -> None:
+        """Whole events, as they are."""
         self.digest = crc32(events, self.digest)
         self._data += events
 
@@ -113,8 +117,7 @@ class BirthLog:
         for result in results:
             events += head
             events += encode_result(kind, result)
-        self.digest = crc32(events, self.digest)
-        self._data += events
+        self.go_on(events)
 
     def completed_unseen(self, thread: ThreadId, result: Result) -> int:
         """The program has not made the call again yet; `name` says later what it was. Returns its place among
@@ -135,8 +138,7 @@ class BirthLog:
             number = bytearray()
             put_uvarint(number, thread)
             piece = bytes(number) + event
-        self.digest = crc32(piece, self.digest)
-        self._data += piece
+        self.go_on(piece)
 
     def piece(self, start: int, end: int) -> bytes:
         """Bytes from `start` to `end`, both kept (`has`)."""

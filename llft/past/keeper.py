@@ -112,7 +112,9 @@ class Keeper:
         self._witness = Witness()
         self._scratch: Scratch | None = None
         self._due_ns = self._rest_until_ns = self._birth_lent_until_ns = self._held_until_ns = 0
-        self._told, self._made_way = "", False
+        self._made_way = False
+        self.trouble = ""
+        """What is in the way of checkpoints, as people were told; each reason once."""
 
     def tend(self, now_ns: int) -> None:
         try:
@@ -193,8 +195,8 @@ class Keeper:
 
     def _be_patient(self, obstacle: str, now_ns: int) -> None:
         self._due_ns = self._due_ns or now_ns
-        if now_ns - self._due_ns > IMPATIENT_NS and obstacle != self._told:
-            self._told = obstacle
+        if now_ns - self._due_ns > IMPATIENT_NS and obstacle != self.trouble:
+            self.trouble = obstacle
             self._say(f"no checkpoint for a while, the log grows: {obstacle}")
 
     def _witness_on(self, now_ns: int) -> None:
@@ -229,23 +231,14 @@ class Keeper:
     def _take_as_base(self, verdict: Verdict, now_ns: int) -> None:
         captured, self._captured = self._captured, None
         assert captured is not None
-        former, self.base = (
-            self.base,
-            Base(
-                self.source.name,
-                captured.position,
-                captured.digest,
-                verdict.size,
-                verdict.content,
-                captured.head_bytes,
-                captured.head_digest,
-            ),
-        )
+        state = (captured.position, captured.digest, verdict.size, verdict.content)
+        former = self.base
+        self.base = Base(self.source.name, *state, captured.head_bytes, captured.head_digest)
         self._states[captured.position] = Kept(self.base, captured.path)
         if former is not None and now_ns >= self._birth_lent_until_ns:
             self._drop(former.position, now_ns)
         self.verified_count += 1
-        self._failures = 0
+        self._failures, self.trouble = 0, ""
         self._give_up_captured()
         self.phase = Phase.RESTING
         self._say(
@@ -272,7 +265,9 @@ class Keeper:
         self.failed_count += 1
         self._failures += 1
         self.phase = Phase.RESTING
-        self._say(f"no checkpoint: {reason}")
+        if reason != self.trouble:
+            self.trouble = reason
+            self._say(f"no checkpoint: {reason}")
         if self._failures >= FAILURES_MAX:
             self.phase = Phase.OFF
             since = "its last checkpoint" if self.base else "birth"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from llft.journal.reader import build_record
+from llft.journal.packed import START
+from llft.journal.reader import parse_record
 from llft.journal.record import (
     Called,
     ClockRead,
@@ -31,6 +32,7 @@ from llft.journal.record import (
     Superseded,
     ViewInstalled,
 )
+from llft.journal.unpack_rows import unpack
 
 UNKNOWN = None
 _LONG_NUMBER = re.compile(rb"\d{19}")
@@ -187,17 +189,14 @@ def _digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
-def digests_of(every: Iterable[bytes]) -> bytes:
-    """The same of many at once: eight bytes for each."""
-    return b"".join([blake2b(one, digest_size=8).digest() for one in every])
+def records_of(payload: bytes) -> list[Record]:
+    """ValueError, or RecursionError, for what is none of this schema."""
+    return unpack(payload) if payload.startswith(START) else [parse(payload)]
 
 
 def parse(payload: bytes) -> Record:
     """ValueError for what is no record of this schema."""
-    value = json.loads(payload)
-    if type(value) is not list or not value or type(value[0]) is not str:
-        raise ValueError("not a list that begins with a name")
-    record = build_record(value)
+    record = parse_record(payload)
     if _LONG_NUMBER.search(payload):
         _check_range(record)
     return record

@@ -70,11 +70,10 @@ def sound_payload(data: Data, offset: int) -> bytes | None:
 
 
 def _next_sound(data: Data, start: int) -> int | None:
-    found = data.find(PAYLOAD_START, start + FRAME.size)
-    while found >= 0:
-        if sound_payload(data, found - FRAME.size) is not None:
-            return found - FRAME.size
-        found = data.find(PAYLOAD_START, found + 1)
+    for found in PAYLOAD_START.finditer(data, start + FRAME.size):
+        offset = found.start() - FRAME.size
+        if sound_payload(data, offset) is not None:
+            return offset
     return None
 
 

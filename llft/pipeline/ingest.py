@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from llft.errors import MisuseError
-from llft.pipeline.decode import Row, flatten, parse
+from llft.pipeline.decode import Row, flatten, records_of
 from llft.pipeline.frames import Frame, Tail
 from llft.pipeline.schema import DERIVED, FIELDS, KIND_FIELDS, RECORD_SCHEMA
 from llft.pipeline.segments import (
@@ -151,21 +151,23 @@ def _rows(plan: Plan) -> Iterator[tuple[str, Row]]:
                 if not piece.size:
                     continue
             if isinstance(piece, Frame):
-                record = _parsed(piece)
-                if not isinstance(record, Bad):
-                    row = (state.world, path, base + piece.offset, version, *flatten(record))
-                    yield type(record).__name__, (*row, *state.derive(record))
+                records = _parsed(piece)
+                if not isinstance(records, Bad):
+                    # A frame has a byte for each of its records, so places are as many.
+                    for place, record in enumerate(records, base + piece.offset):
+                        row = (state.world, path, place, version, *flatten(record))
+                        yield type(record).__name__, (*row, *state.derive(record))
                     continue
-                piece = record
+                piece = records
             if piece.reason not in HARMLESS and piece.reason != CONFLICT:
                 state.forget()
             yield QUARANTINED, _inner(path, base + piece.offset, version, state, piece)
         yield STATE, _state_row(path, base + end, version, state)
 
 
-def _parsed(frame: Frame) -> Record | Bad:
+def _parsed(frame: Frame) -> list[Record] | Bad:
     try:
-        return parse(frame.payload)
+        return records_of(frame.payload)
     except (ValueError, RecursionError) as error:
         return Bad(frame.offset, len(frame.payload), f"{MALFORMED}: {error}", frame.payload[:32])
 

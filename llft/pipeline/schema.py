@@ -6,7 +6,8 @@ In front of the fields stands where the record was read; behind them what is der
 decoded in its order, so that no check has to sort for it:
 
     world              0, or the seed of a simulation: group ids are unique within a world
-    source, place      the file, and the place in the journal of the process: segment << 40 | offset
+    source, place      the file, and the place in the journal of the process: segment << 40 | offset of its
+                       frame, and one more for each record before it in that
     version            of the schema that it was written in
     process            64 bits that stand for world, group and birth id: what to group by
     life               0, and one more each time the process begins to join again

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from llft.journal.frame import FRAME, HEADER, HEADER_V1, MAGIC, segment_of
 from llft.journal.record import SCHEMA_VERSION
-from llft.pipeline.decode import ProcessState, parse, process_number
+from llft.pipeline.decode import ProcessState, process_number, records_of
 from llft.pipeline.frames import Damage, Data, Frame, Tail, scan
 
 PLACE_BITS = 40
@@ -111,10 +111,12 @@ def identify(path: str, world: int = 0) -> tuple[int, int] | None:
     for piece in scan(data, header.size):
         if isinstance(piece, Frame):
             try:
-                stamp = parse(piece.payload).stamp
+                first = next(iter(records_of(piece.payload)), None)
             except (ValueError, RecursionError):
                 continue
-            return process_number(world, stamp.group_id, stamp.birth_id), header.segment
+            if first is not None:
+                stamp = first.stamp
+                return process_number(world, stamp.group_id, stamp.birth_id), header.segment
     return None
 
 

@@ -45,6 +45,8 @@ half minute of a watch; later was not measured. The first compiler alone would h
 queries' code only: then it stops for good, and all that is new is interpreted. A metaspace that grows costs
 a full collection each time."""
 OF_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+WORKERS = {"spark.python.daemon.module": "llft.pipeline.daemon"}
+"""Where this package is there before any worker is; to a cluster it travels later."""
 
 
 @contextmanager
@@ -58,8 +60,8 @@ def spark_session(
     _prepare()
     with tempfile.NamedTemporaryFile(prefix="llft-spark-", suffix=".log", delete=False) as log:
         master = master or LOCAL
-        java = JAVA if _is_local(master) else {}
-        spark = _start(master, memory, {**java, **(settings or {})}, log)
+        local = {**JAVA, **WORKERS} if _is_local(master) else {}
+        spark = _start(master, memory, {**local, **(settings or {})}, log)
     try:
         with _package_sent(spark):
             yield spark

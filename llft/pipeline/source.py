@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from llft.errors import MisuseError
 from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES
 from llft.journal.record import SCHEMA_VERSION
-from llft.pipeline.decode import ProcessState, parse
+from llft.pipeline.decode import ProcessState, records_of
 from llft.pipeline.frames import Data, Frame, Tail, scan
 from llft.pipeline.ingest import decode_processes, journal_files
 from llft.pipeline.schema import RECORD_SCHEMA
@@ -167,9 +167,11 @@ def _state_behind_a_gap(data: Data, header: Header) -> str:
     for piece in scan(data, header.size):
         if isinstance(piece, Frame):
             try:
-                state.derive(parse(piece.payload))
+                first = next(iter(records_of(piece.payload)), None)
             except (ValueError, RecursionError):
                 continue
-            break
+            if first is not None:
+                state.derive(first)
+                break
     state.forget()
     return state.to_json()

@@ -34,6 +34,10 @@ class Arrivals:
     def clear(self) -> None:
         self.waiting.clear()
 
+    def put(self, datagrams: list[bytes]) -> None:
+        """They were taken elsewhere, before all that is taken from now on."""
+        self.waiting.extend(datagrams)
+
     def look_at(self, *, computing: bool) -> None:
         """`computing`: a thread of the program is out, so that looking holds nobody up."""
         driver, waiting = self._driver, self.waiting

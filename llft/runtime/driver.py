@@ -19,7 +19,6 @@ Invariants (all under `lock`):
 from __future__ import annotations
 
 import traceback
-from _thread import LockType
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
@@ -27,27 +26,27 @@ from typing import Final, NoReturn
 from llft import originals
 from llft.config import ThreadMode
 from llft.core import effects, events
-from llft.core.determinizer.operations import Operation, Result, Spawn
+from llft.core.determinizer.operations import Spawn
 from llft.core.replica import Replica
 from llft.instant import MS
-from llft.past.birth_log import OPERATION_KINDS
 from llft.past.resumed import Resumed
 from llft.runtime import own_log, stack_room
 from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.arrivals import Arrivals
+from llft.runtime.calling import Calling
 from llft.runtime.core_lock import CoreLock
+from llft.runtime.dialogues import Dialogues
 from llft.runtime.immediate import Immediate
-from llft.runtime.lending import LENT_AFTER, Lending
+from llft.runtime.lending import Lending
 from llft.runtime.performing import performers
 from llft.runtime.poller import Poller
 from llft.runtime.spinning import Spinning
 from llft.runtime.surroundings import Network, World
 
 POLL_AT_MOST_NS: Final = 1000 * MS
-UNFLUSHED_AT_MOST_NS: Final = 1 * MS
+UNFLUSHED_AT_MOST_NS: Final = 4 * MS
 DEADLINE_PASSED: Final = events.DeadlinePassed()
-FRAMES_NEEDED: Final = 200  # by a step of the core and what follows: several times what was ever seen
 
 
 class Driver:
@@ -65,14 +64,17 @@ class Driver:
             open_gate=self.lock.open_gate,
         )
         self.application.wake_pump = poller.wake
-        self.resumed = Resumed(self.application, self._step)
+        self.resumed = Resumed(self.application, self.step)
         self.wake_pacemaker: Callable[[], None] = lambda: None
-        self._local = originals.thread_local()
+        self.local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
         self.pump_held = False
         """No thread of the program is to be the pump: an image is to be taken."""
-        self.written, self._flushed_ns = False, 0
+        self.written, self.flushed_ns = False, 0
+        self._unflushed_ns = 0 if core.config.executes_alone else UNFLUSHED_AT_MOST_NS
         self.arrivals, self.immediate, self.lending = Arrivals(self), Immediate(self), Lending(self)
+        self.dialogues, self.calling = Dialogues(self), Calling(self)
+        self.call, self.resume = self.calling.call, self.calling.resume
         self.lock.take_back = self.lending.take_back
         self.polled_until_ns = 0
         """Until when the pacemaker waits, if it serves the network: it knows of no earlier deadline."""
@@ -81,69 +83,11 @@ class Driver:
     # -- what the program calls (llft.interpose.port.Port) ------------------------------------------
 
     def current(self) -> int:
-        thread = getattr(self._local, "thread", None)
+        thread = getattr(self.local, "thread", None)
         return 0 if thread is None else thread.number
 
-    def call(self, operation: Operation) -> Result:
-        thread: ApplicationThread = self._local.thread
-        if self._local.room.value > FRAMES_NEEDED:
-            self._make_call(thread, operation, thread.ident)
-        else:
-            done = originals.allocate_lock()
-            done.acquire()
-            try:
-                originals.start_new_thread(self._make_call_for, (thread, operation, done))
-            except RuntimeError:
-                self.die("on a call, for which no thread could be started")
-            done.acquire()
-        if thread.waits:
-            thread.gate.acquire()
-        thread.given = False
-        return thread.result
-
-    def _make_call(self, thread: ApplicationThread, operation: Operation, home: int) -> None:
-        """`home` is the native thread in which the program's thread is."""
-        with self.lock:
-            thread.operation = operation
-            at_once = self._step_for(thread, operation, OPERATION_KINDS[type(operation)])
-            if not (at_once or thread.given):
-                if self.application.pump is not None:
-                    self.poller.wake()  # it may be waiting for a deadline later than this call's
-                elif self._may_pump():
-                    self._pump(thread)
-                elif self.pump_held:
-                    self.wake_pacemaker()
-                elif not self.token and self.core.next_deadline() < self.polled_until_ns:
-                    self.poller.wake()
-            elif self.core.live:
-                self.arrivals.hear_backups()
-                if self.written and originals.monotonic_ns() - self._flushed_ns > UNFLUSHED_AT_MOST_NS:
-                    self.flush()  # the program may compute for long, and hold the interpreter's lock
-            thread.ident, thread.waits = home, not (at_once or thread.given)
-            if at_once and thread.kind in LENT_AFTER:
-                self.lending.lend(thread, home)
-
-    def _step_for(self, thread: ApplicationThread, operation: Operation, kind: int) -> bool:
-        """True: the call is complete, and its result is the thread's."""
-        try:
-            if self.immediate.call(thread, operation, kind):
-                return True
-        except Exception:  # noqa: BLE001 (invariant 4)
-            self.die(f"on {type(operation).__name__}")
-        if self._is_for_core(thread, kind, self.application.about(operation)):
-            self._step(events.OperationInvoked(thread.number, operation))
-        return False
-
-    def _make_call_for(self, thread: ApplicationThread, operation: Operation, done: LockType) -> None:
-        """On an empty stack, on behalf of a thread that waits meanwhile (invariant 3)."""
-        home, thread.ident = thread.ident, originals.get_ident()
-        try:
-            self._make_call(thread, operation, home)
-        finally:
-            done.release()
-
     def spawn(self, function: Callable[[], None]) -> int:
-        key = self.application.spawn_key(self._local.thread, function)
+        key = self.application.spawn_key(self.local.thread, function)
         number = self.call(Spawn(key))
         assert isinstance(number, int)
         self.application.was_spawned(number, key)
@@ -171,17 +115,17 @@ class Driver:
 
     def _enter(self, thread: ApplicationThread) -> None:
         thread.ident = originals.get_ident()
-        self._local.thread = thread
-        self._local.room = stack_room.of_this_thread()
+        self.local.thread = thread
+        self.local.room = stack_room.of_this_thread()
 
     @contextmanager
     def aside(self) -> Iterator[None]:
         """The calling thread is not one of the program's meanwhile: what it calls goes past the core."""
-        thread, self._local.thread = getattr(self._local, "thread", None), None
+        thread, self.local.thread = getattr(self.local, "thread", None), None
         try:
             yield
         finally:
-            self._local.thread = thread
+            self.local.thread = thread
 
     def begin_again(self, core: Replica, poller: Poller) -> None:
         """In a process restored from an image: the same program, and everything else new. Lock held."""
@@ -192,33 +136,25 @@ class Driver:
 
     def _ended(self, thread: ApplicationThread) -> None:
         with self.lock:
-            if self._is_for_core(thread, ENDED):
-                self._step(events.ThreadEnded(thread.number))
+            if self.calling.is_for_core(thread, ENDED):
+                self.step(events.ThreadEnded(thread.number))
             if self.application.out_count == 0:
                 self.wake_pacemaker()
-        self._local.thread = None
+        self.local.thread = None
 
-    def _is_for_core(self, thread: ApplicationThread, kind: int, about: int = 0) -> bool:
-        """Whatever goes wrong here is fatal: the program would take the exception for its own, and a member
-        would be left that performs nothing."""
-        try:
-            return self.application.called(thread, kind, about)
-        except Exception as error:  # noqa: BLE001 (invariant 4)
-            self.fail_replay(error)
-
-    def _may_pump(self) -> bool:
+    def may_pump(self) -> bool:
         """An application thread serves the network only at a primary: backups are lazy, and in ordered
         mode no thread knows that the others wait. There the pacemaker does."""
         return self.token and self.core.live and not self.pump_held and self.application.out_count == 0
 
     def nobody_serves(self) -> bool:
-        """No thread of the program is the pump, nor one out that will be when it waits."""
+        """No thread of the program is the pump, nor one out that will be when it waits. Lock held."""
         application = self.application
         return application.pump is None and not (self.token and self.core.live and application.out_count)
 
     # -- the network ---------------------------------------------------------------------------------
 
-    def _pump(self, thread: ApplicationThread) -> None:
+    def pump(self, thread: ApplicationThread) -> None:
         """Serve the network until a thread has something to do. Lock held, but not while polling."""
         self.application.pump = thread
         try:
@@ -237,7 +173,10 @@ class Driver:
             self.application.pump = None
 
     def until_deadline(self) -> int:
-        left_ns = self.core.next_deadline() - originals.monotonic_ns()
+        until_ns = self.core.next_deadline()
+        if self.written or self.core.outbox.strip:
+            until_ns = min(until_ns, self.flushed_ns + self._unflushed_ns)
+        left_ns = until_ns - originals.monotonic_ns()
         return 0 if self.arrivals.waiting else max(0, min(left_ns, POLL_AT_MOST_NS))
 
     def work(self) -> None:
@@ -248,27 +187,27 @@ class Driver:
         computing = self.application.out_count > 0
         self.arrivals.look_at(computing=computing)
         for birth_id in self.network.work(originals.monotonic_ns()):
-            self._step(events.PeerDied(birth_id))
+            self.step(events.PeerDied(birth_id))
         if originals.monotonic_ns() >= self.core.next_deadline():
             self.arrivals.look_at(computing=True)  # all of it, even what is in the socket
             if originals.monotonic_ns() >= self.core.next_deadline():
-                self._step(DEADLINE_PASSED)
+                self.step(DEADLINE_PASSED)
 
     def receive(self, data: bytes) -> None:
         """A datagram, for the core. Lock held."""
-        self._step(events.MessageReceived(data))
+        self.step(events.MessageReceived(data))
 
     def happen(self, event: events.Event) -> None:
         with self.lock:
-            self._step(event)
+            self.step(event)
 
     def wish(self, event: events.Event) -> None:
         """An operator's; or what the kernel says of a peer. Lock held."""
-        self._step(event)
+        self.step(event)
 
     # -- the core ------------------------------------------------------------------------------------
 
-    def _step(self, event: events.Event) -> None:
+    def step(self, event: events.Event) -> None:
         try:
             self.perform(self.core.step(event, originals.monotonic_ns()))
             while self.resumed.calls:
@@ -281,10 +220,13 @@ class Driver:
             self._performers[type(effect)](effect)
 
     def flush(self) -> None:
-        """Whoever is about to wait hands on all that was journalled since the last wait. Lock held."""
-        if self.written:
-            self.written, self._flushed_ns = False, originals.monotonic_ns()
-            self.world.flush()
+        """Whoever is about to wait hands on what was journalled, if the last time was some milliseconds ago:
+        the journal packs the records of many requests at once. Lock held."""
+        if self.written or self.core.outbox.strip:
+            now_ns = originals.monotonic_ns()
+            if now_ns - self.flushed_ns >= self._unflushed_ns:
+                self.written, self.flushed_ns = False, now_ns
+                self.world.flush()
 
     def die(self, reason: str) -> NoReturn:
         """While an exception is handled."""

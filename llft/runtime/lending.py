@@ -85,6 +85,9 @@ class Lending:
         """Lock held, and a run is lent."""
         thread, self._lent_to = self._lent_to, None
         try:
+            if native.is_talking():
+                self._driver.dialogues.take_back()
+                return
             made = native.close()
             if made is not None:
                 self._tell(thread, *made)

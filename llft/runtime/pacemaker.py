@@ -45,6 +45,8 @@ SWITCH_INTERVAL_S: Final = 0.0002
 DOZE_AT_LEAST_NS = LATE_NS = 5 * MS
 """While an application thread serves the network, the pacemaker only makes sure that it does."""
 HOUSEKEEPING_NS: Final = 20 * MS
+RARE_HOUSEKEEPING_NS: Final = 80 * MS
+"""While a dialogue would be broken off for it: questions on control sockets end one by themselves."""
 LOOK_AGAIN_NS: Final = 5 * MS
 TOKEN_HELD_TOO_LONG_NS: Final = 2_000 * MS
 
@@ -64,6 +66,7 @@ class Pacemaker:
         self._housekept_ns = self._served_ns = self._alert_until_ns = self._looked_ns = 0
         self._view = driver.core.view
         driver.wake_pacemaker = self.wake
+        driver.dialogues.lazy_ns = self._lazy_ns
 
     def start(self) -> None:
         # In a process that has become an image these are times of another host.
@@ -90,9 +93,13 @@ class Pacemaker:
 
     def _beat(self) -> None:
         driver = self.driver
+        if driver.dialogues.serves() and not self._is_needed(originals.monotonic_ns()):
+            self._doze.acquire(True, DOZE_AT_LEAST_NS / 1e9)
+            return
         with driver.lock:
             driver.flush()
-            serve = driver.nobody_serves()
+            # Who leaves its dialogue has been woken by what it would wake from, too: it goes first.
+            serve = driver.nobody_serves() and driver.dialogues.leaving is None
             wait_ns = driver.until_deadline()
             now_ns = originals.monotonic_ns()
             if serve:
@@ -106,6 +113,8 @@ class Pacemaker:
         else:
             self._doze.acquire(True, max(wait_ns, DOZE_AT_LEAST_NS) / 1e9)
         now_ns = originals.monotonic_ns()
+        if driver.dialogues.serves() and not self._is_needed(now_ns):
+            return
         with driver.lock:
             # Meanwhile a thread of the program may serve, or have been given something to do.
             if (serve and driver.nobody_serves()) or now_ns >= driver.core.next_deadline() + LATE_NS:
@@ -119,9 +128,21 @@ class Pacemaker:
                 self._watch_token(now_ns)
                 self._calm_down(now_ns)
 
+    def _is_needed(self, now_ns: int) -> bool:
+        """Though a thread serves the network in its dialogue, which leaves it for a deadline by itself."""
+        return (
+            now_ns >= self.driver.dialogues.deadline_ns + LATE_NS
+            or now_ns - self._housekept_ns > RARE_HOUSEKEEPING_NS
+        )
+
     def _rest_ns(self, now_ns: int) -> int:
-        """How long more may arrive before it is looked at; 0 while the primary is known to be dead, and soon
-        after: clients wait."""
+        """How long more may arrive before it is looked at."""
+        lazy_ns = self._lazy_ns(now_ns)
+        return lazy_ns if now_ns - self._served_ns < max(BUSY_NS, lazy_ns) else 0
+
+    def _lazy_ns(self, now_ns: int) -> int:
+        """The same of one that is busy; 0 while the primary is known to be dead, and soon after: clients
+        wait."""
         core = self.driver.core
         if core.view is not self._view or core.detector.is_dead(core.view.birth_id):
             self._view = core.view
@@ -130,8 +151,7 @@ class Pacemaker:
             return 0
         intra = core.intra
         unasked = intra.passed_over_ns > intra.asked_ns and now_ns - intra.asked_ns > UNASKED_NS
-        lazy_ns = min(LAZIER_NS, intra.timeouts.heartbeat_interval_ns // 4) if unasked else LAZY_NS
-        return lazy_ns if now_ns - self._served_ns < max(BUSY_NS, lazy_ns) else 0
+        return min(LAZIER_NS, intra.timeouts.heartbeat_interval_ns // 4) if unasked else LAZY_NS
 
     def _look_ns(self) -> int:
         """When a backup asks whether its primary is stopped."""

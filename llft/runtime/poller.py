@@ -28,8 +28,19 @@ class Poller:
         self._ready: set[int] = set()
         self.woken = False
         """Whether somebody called `wake` for what `poll` returned last."""
+        self.awaited = False
+        """The wake is for a thread that waits without `poll` (`dialogues`): nobody takes it away."""
         self._epoll.register(self._wake_fd, select.EPOLLIN)
         self._urgent.register(self._wake_fd, select.EPOLLIN)
+
+    @property
+    def fileno(self) -> int:
+        """Of what tells of all descriptors: as many as are watched, and the one by which others wake."""
+        return self._epoll.fileno()
+
+    @property
+    def urgent_fileno(self) -> int:
+        return self._urgent.fileno()
 
     def abandon(self) -> None:
         """In a process restored from an image: no number is open."""
@@ -56,7 +67,8 @@ class Poller:
         for fd, _ in ready:
             if fd == self._wake_fd:
                 self.woken = True
-                self._drain_wakes()
+                if not self.awaited:
+                    self._drain_wakes()
             else:
                 self._ready.add(fd)
         return bool(ready)

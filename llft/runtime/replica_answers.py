@@ -9,6 +9,7 @@ from llft.config import Replication
 from llft.core import events
 from llft.core.standing import BACKUP, PRIMARY
 from llft.runtime.control_server import Handler
+from llft.runtime.dialogues import dialogue_statistics
 from llft.runtime.stacks import stacks
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def _status(process: ReplicaProcess) -> Answer:
         "checkpoints": process.checkpoints.statistics(),
         "transport": process.transport.statistics(),
         "pulse": process.pulse.statistics(),
+        "dialogues": dialogue_statistics(),
         "statistics": statistics,
         "uptime_s": (originals.monotonic_ns() - process.started_ns) / 1e9,
     }

@@ -44,6 +44,7 @@ from llft.runtime.state.storing import Storing
 from llft.runtime.state.telling import Telling
 from llft.runtime.timeline import Timeline
 from llft.runtime.transport import Transport, open_transport
+from llft.runtime.transport.compiled_udp import line_of
 
 SPECIFICATION = "LLFT_SPEC"
 FORMER = "LLFT_FORMER"
@@ -63,16 +64,15 @@ class ReplicaProcess(OutsidePort):
 
     def __init__(self, specification: dict[str, Any], birthplace: Birthplace) -> None:
         super().__init__()
-        self.birthplace = birthplace
-        self.poller = Poller()
+        self.birthplace, self.poller = birthplace, Poller()
         settings = self._be_born(specification)
         self.driver = Driver(self.core, self, self, self.poller)
         self.driver.spinning = Spinning(settings.transport.spin_us * US)
         self.pacemaker = Pacemaker(self.driver, self._keep_house, lambda: self.lifeline)
         self.checkpoints = Checkpoints(self, settings)
-        self.call = self.driver.call
-        self.spawn = self.driver.spawn
-        self.current = self.driver.current
+        self.driver.dialogues.line = line_of(self.transport)
+        self.call, self.resume = self.driver.call, self.driver.resume
+        self.spawn, self.current = self.driver.spawn, self.driver.current
 
     def _be_born(self, specification: dict[str, Any]) -> Settings:
         """Everything of this life but the program."""
@@ -82,8 +82,7 @@ class ReplicaProcess(OutsidePort):
         """Of an operator; whoever serves the network next sees to them."""
         settings = Settings.from_json(specification["settings"])
         group_id: int = specification["group_id"]
-        birth_id = BirthId(settings.host_id(), originals.getpid(), originals.time_ns())
-        self.birth_id = birth_id
+        birth_id = self.birth_id = BirthId(settings.host_id(), originals.getpid(), originals.time_ns())
         self._fingerprint = fingerprint.take(specification, settings)
         self.transport: Transport = open_transport(settings, group_id, birth_id)
         self.lifeline = Lifeline(specification["run_directory"], birth_id)
@@ -104,15 +103,15 @@ class ReplicaProcess(OutsidePort):
         run_directory, name = specification["run_directory"], f"replica-{specification['replica']}"
         self.path = f"{run_directory}/{name}"
         journal = f"{run_directory}/journal/{name}-{birth_id.start_ns}.llj"
-        spool, self._without_spool = open_spool()
+        spool, self._without_spool = open_spool(alone=config.executes_alone)
         limit_bytes = settings.group(specification["group"]).journal_mb << 20
         self.journal = JournalWriter(journal, place_fd=raise_fd, sink=spool, limit_bytes=limit_bytes)
+        self.core.outbox.note_into(self.journal.strip)
         self.control = ControlServer(f"{self.path}.sock", answers_of(self))
         self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
-        self.receive = self.transport.receive
+        self.receive, self.write_frame = self.transport.receive, self.journal.write_frame
         self.storing = Storing(self)
-        self.store = self.storing.store
-        self.tell = Telling(self).tell
+        self.store, self.tell = self.storing.store, Telling(self).tell
         self.durable = Durable(self) if specification.get(DURABLE) else None
         return settings
 
@@ -126,6 +125,7 @@ class ReplicaProcess(OutsidePort):
         self.poller = Poller()
         settings = self._be_born(specification)
         self.driver.begin_again(self.core, self.poller)
+        self.driver.dialogues.line = line_of(self.transport)
         self.driver.spinning = Spinning(settings.transport.spin_us * US)
 
     def start(self) -> None:

@@ -50,6 +50,9 @@ LIVE_TIMEOUTS = Timeouts(
 """For interpreters that share two busy cores, where a thread may wait 20 ms for its turn. A killed process is
 noticed by its certificate (D-23) and not by these, so they can afford to be patient. They are guesses, to be
 measured."""
+LIVE_LIMITS = Limits(window_messages=8192, window_bytes=32 << 20)
+"""What was sent is kept until all members of the remote group have said that they have it, with their
+heartbeats: at fifty thousand messages a second that is a thousand messages, or more."""
 
 
 class TransportMode(Enum):
@@ -142,7 +145,7 @@ def group_id_of(name: str) -> GroupId:
 class Settings:
     transport: TransportSettings = field(default_factory=TransportSettings)
     timeouts: Timeouts = LIVE_TIMEOUTS
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = LIVE_LIMITS
     groups: tuple[GroupSettings, ...] = ()
 
     def group(self, name: str) -> GroupSettings:
@@ -174,10 +177,10 @@ class Settings:
             settings = replace(settings, limits=replace(self.limits, state_update_operations=operations))
         return settings
 
-    def may_have_images(self, name: str) -> bool:
-        """D-63: where they are asked for."""
-        group = self.group(name)
-        return group.checkpoints is Checkpoints.IMAGE and group.threads is ThreadMode.TOKEN
+    @property
+    def is_local(self) -> bool:
+        """No member can be on another host."""
+        return self.transport.interface.startswith("127.")
 
     def host_id(self) -> int:
         """The first part of a birth id. The interface's address is what is unique in a cluster."""

@@ -28,6 +28,7 @@ from llft.errors import MisuseError
 from llft.instant import MS
 from llft.runtime import settings_values as values
 from llft.runtime.settings import (
+    LIVE_LIMITS,
     LIVE_TIMEOUTS,
     Endpoint,
     GroupSettings,
@@ -99,7 +100,7 @@ def from_document(document: Mapping[str, Any], place: Place | None = None) -> Se
     settings = Settings(
         transport=TransportSettings(**_read(document, "transport", _TRANSPORT, place)),
         timeouts=replace(LIVE_TIMEOUTS, **_read_timeouts(document, place)),
-        limits=Limits(**_read(document, "limits", _LIMITS, place)),
+        limits=replace(LIVE_LIMITS, **_read(document, "limits", _LIMITS, place)),
         groups=_read_groups(document, place),
     )
     _check_transport(settings, place)

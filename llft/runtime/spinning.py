@@ -18,21 +18,21 @@ SLEEPS_BETWEEN: Final = 64
 
 
 class Spinning:
-    __slots__ = ("_in_vain", "_limit_ns", "_sleeps")
+    __slots__ = ("_in_vain", "_sleeps", "limit_ns")
 
     def __init__(self, limit_ns: int = 0) -> None:
-        self._limit_ns = limit_ns
+        self.limit_ns = limit_ns
         self._in_vain = 0
         self._sleeps = 0
 
     def poll(self, poller: Poller, wait_ns: int) -> None:
         """As `Poller.poll`."""
-        if self._limit_ns and self._is_promising():
-            if self._look(poller, min(self._limit_ns, wait_ns)):
+        if self.limit_ns and self._is_promising():
+            if self._look(poller, min(self.limit_ns, wait_ns)):
                 self._in_vain = 0
                 return
             self._in_vain += 1
-            wait_ns = max(0, wait_ns - self._limit_ns)
+            wait_ns = max(0, wait_ns - self.limit_ns)
         poller.poll(wait_ns)
 
     def _is_promising(self) -> bool:

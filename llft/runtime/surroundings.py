@@ -7,7 +7,7 @@ from typing import NoReturn, Protocol
 
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.journal.batch import Batch
-from llft.journal.record import Record
+from llft.journal.record import Record, Stamp
 from llft.past.checkpoint import Checkpoint, Fingerprint, Told
 from llft.runtime.state.restart import Restart
 
@@ -27,6 +27,9 @@ class World(Protocol):
 
     def write(self, record: Record) -> None: ...
     def write_batch(self, batch: Batch) -> None: ...
+    def write_frame(self, frame: bytes, count: int, first: Stamp) -> None:
+        """Of so many records, packed; the first has this stamp."""
+
     def flush(self) -> None: ...
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
         """Check that the program is the same, get the birth log and the state if the checkpoint only names

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from typing import Any
 
 from llft.identifiers import NO_BIRTH, NO_VIEW
 from llft.journal.record import Called, Stamp
@@ -18,7 +17,7 @@ from llft.simulator.interfaces import Program
 from llft.simulator.parts import make_program
 from llft.simulator.topology import CLIENT, GroupSpec
 from llft.simulator.workloads.bank_client import BankClient, ClientThread
-from llft.simulator.workloads.protocol import OK, Reply, decode_reply
+from llft.simulator.workloads.protocol import Reply
 
 
 @dataclass(slots=True)
@@ -49,7 +48,8 @@ class Notebook:
         return found
 
     def call(self, request_id: int, group_id: int, server_id: int) -> None:
-        self.notes.setdefault(request_id, Note(group_id, server_id, self.now()))
+        if request_id not in self.notes:
+            self.notes[request_id] = Note(group_id, server_id, self.now())
 
     def reply(self, request_id: int, reply: Reply) -> None:
         note = self.notes.get(request_id)
@@ -94,10 +94,10 @@ def _noting(notebook: Notebook) -> type[BankClient]:
                 notebook.call(request_id, self.group_id, server)
 
         def on_reply(self, thread: ClientThread, body: bytes) -> None:
-            request_id: Any = thread.awaited[0] if thread.awaited else 0
+            before = len(thread.outcomes)
             super().on_reply(thread, body)
-            reply = decode_reply(body)
-            if reply is not None and reply.request_id == request_id and reply.status == OK:
-                notebook.reply(request_id, reply)
+            for request_id, outcome in thread.outcomes[before:]:
+                if isinstance(outcome, Reply):
+                    notebook.reply(request_id, outcome)
 
     return NotingClient

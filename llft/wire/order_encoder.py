@@ -77,6 +77,13 @@ class OrderEncoder:
         self.count += len(data) - 1
         self.context.note_count(identifier << 4 | kind, count + len(data) - 1)
 
+    def go_on(self, size: int, count: int) -> None:
+        """Somebody else wrote on (a dialogue): so many bytes, up to so many entries. Nothing is pending."""
+        assert not self.pending, "what was recorded here comes first"
+        self._base += size
+        self.count = count
+        self._open = 0
+
     def seal(self) -> None:
         """Close the open entry: the bytes so far never change again."""
         self._open = 0

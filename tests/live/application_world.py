@@ -465,4 +465,5 @@ def assert_journals_hold(*runs: ReplicatedRun) -> None:
     assert len(journals) > len(runs) * REPLICAS
     diverged = [record for journal in journals for record in journal.records if isinstance(record, Diverged)]
     assert not diverged
-    assert judge(journals) == []
+    found = judge(journals)
+    assert not found, "\n".join(map(str, found))

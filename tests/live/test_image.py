@@ -54,6 +54,68 @@ def test_an_image_is_refused_where_addresses_are_randomised(tmp_path: Path) -> N
     assert "addresses are randomised" in refused.stderr
 
 
+DEAF = """
+import signal, threading, time
+from llft.runtime.native import image
+ready = threading.Event()
+def deaf():
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    ready.set()
+    time.sleep(3600)
+threading.Thread(target=deaf, daemon=True).start()
+ready.wait()
+began_ns = time.monotonic_ns()
+try:
+    image.take("/nowhere/image", "/nowhere")
+except image.ImageError as error:
+    print(error, time.monotonic_ns() - began_ns, sep="\\n")
+"""
+
+
+def test_a_thread_that_blocks_signals_is_not_waited_for() -> None:
+    """The program stands still meanwhile, and this would be so at every attempt."""
+    found = run_code(DEAF)
+    reason, paused_ns = found.stdout.splitlines()
+    assert reason == "a thread cannot be stopped: it blocks signals"
+    assert int(paused_ns) < 200_000_000, "far less than for a thread that is merely late"
+
+
+HANDLED = """
+import signal
+from llft.runtime.native import image
+signal.signal(signal.SIGRTMAX - 3, lambda number, frame: None)
+try:
+    image.take("/nowhere/image", "/nowhere")
+except image.ImageError as error:
+    print(error)
+"""
+
+
+def test_a_signal_that_is_the_programs_is_left_to_it() -> None:
+    assert "a use of its own for the signal" in run_code(HANDLED).stdout
+
+
+def test_only_what_lasts_ends_a_replica_for_good(tmp_path: Path) -> None:
+    """An image that is not there now may be there later; one of something else will not change."""
+    other = tmp_path / "other"
+    other.write_bytes(b"nothing" * 1000)
+    for path, lasts in ((tmp_path / "missing", False), (other, True)):
+        code = f"from llft.runtime.native import image\ntry:\n    image.restore({str(path)!r}, 598)\n"
+        found = run_code(f"{code}except image.ImageError as error:\n    print(error.lasts)\n")
+        assert found.stdout == f"{lasts}\n", found.stderr
+
+
+def run_code(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, preexec_fn=never_random, check=False
+    )
+
+
+def never_random() -> None:
+    assert image.stop_randomising()
+
+
 def test_an_image_of_other_libraries_is_refused(tmp_path: Path) -> None:
     path, own = str(tmp_path / "image"), tmp_path / "own.so"
     own.write_bytes(Path(library()).read_bytes())

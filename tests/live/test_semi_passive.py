@@ -82,8 +82,7 @@ def test_backups_take_over_as_images(tmp_path_factory: pytest.TempPathFactory) -
     when the primary has a newer one, joins anew as that."""
     words, speak, _ = SERVERS["kv-locked"]
     home = tmp_path_factory.mktemp("h")
-    how = {"checkpoints": "image", "checkpoint_log_kb": LOG_KB}
-    with replicated(home, "kv-images", words, more=SEMI_PASSIVE, **how) as run:
+    with replicated(home, "kv-images", words, checkpoint_log_kb=LOG_KB, more=SEMI_PASSIVE) as run:
         clients = Clients(CLIENTS, lambda: speak(run.port))
         for _ in range(KILLS):
             clients.await_progress(BETWEEN_KILLS)
@@ -139,9 +138,10 @@ def await_held(run: ReplicatedRun) -> None:
 
 
 def test_a_program_without_states_is_refused(tmp_path: Path) -> None:
-    finished = ended_run(tmp_path, "--plain", *SEMI_PASSIVE, "--", *command_of(["kv_locked.py"], free_port()))
+    asked = ("--plain", *SEMI_PASSIVE, "--checkpoints", "hooks")
+    finished = ended_run(tmp_path, *asked, "--", *command_of(["kv_locked.py"], free_port()))
     assert finished.returncode == 1
-    assert "__llft_snapshot__ and __llft_restore__, or run it with --checkpoints image" in finished.stdout
+    assert "__llft_snapshot__ and __llft_restore__, or run it with --replication semi-act" in finished.stdout
 
 
 @pytest.mark.parametrize("other", [("--checkpoints", "none"), ("--threads", "ordered"), ("--durable",)])

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
-from llft.identifiers import Member, ViewId
+from llft.identifiers import ConnectionId, Member, ViewId
 from llft.journal.record import (
     ClockRead,
     Collected,
+    ConnectionEnded,
     Delivered,
     Diverged,
     Gap,
@@ -26,6 +28,7 @@ from llft.journal.record import (
     ViewInstalled,
 )
 from tests.pipeline.history import (
+    CLIENT,
     CONNECTION,
     SECOND,
     SERVER,
@@ -42,6 +45,9 @@ from tests.pipeline.history import (
 )
 
 VIEW3 = ViewId(2, 3, B)
+SIDE_VIEW = ViewId(1, 2, A)
+SIDE_CONNECTION = ConnectionId(CLIENT, SERVER, 2)
+SIDE_TEXT = b"hello"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ class Fault:
     damage: Callable[[Path], None] | None = None
     """Of the directory, after the journals were written."""
     count: int = 1
+    beside: tuple[str, ...] = ()
+    """Other conditions that come with it."""
 
 
 def find(records: list[Record], kind: type, **fields: Any) -> int:
@@ -167,6 +175,40 @@ def _side_branch(journals: Journals) -> None:
     numbers = range(VIEW2_NUMBER, VIEW2_NUMBER + 3)
     records += [Operated(last._replace(time_ns=last.time_ns + n), n, f"astray {n}") for n in numbers]
     records.append(Superseded(last._replace(time_ns=last.time_ns + 100), VIEW2))
+
+
+def _lost_branch(journals: Journals) -> None:
+    """A has a view of its own, in which X opens another connection, is answered, and closes it; the others
+    never hear of it. Nothing shows that they were apart: it may as well be A whom they should have
+    followed."""
+    records = journals["A"]
+    stamp = records[-1].stamp._replace(view=SIDE_VIEW)
+    number, size, digest = VIEW2_NUMBER, len(SIDE_TEXT), crc32(SIDE_TEXT)
+    records += [
+        RoleChanged(stamp, "primary", "the others are silent"),
+        ViewInstalled(stamp, number, (Member(A, 1),)),
+        Operated(stamp, number + 1, "receive"),
+        Delivered(stamp, SIDE_CONNECTION, 4, size, size, digest),
+        Operated(stamp, number + 2, "send"),
+        Sent(stamp, SIDE_CONNECTION, 4, 1, number + 2, size, digest, number + 2),
+    ]
+    records = journals["X"]
+    stamp = records[-1].stamp
+    number = max(one.order_seq_num for one in records if isinstance(one, Operated))
+    records[-1:-1] = [
+        Operated(stamp, number + 1, "send"),
+        Sent(stamp, SIDE_CONNECTION, 4, 1, number + 1, size, digest, number + 1),
+        Operated(stamp, number + 2, "receive"),
+        Delivered(stamp, SIDE_CONNECTION, 4, size, size, digest),
+        Operated(stamp, number + 3, "close"),
+        ConnectionEnded(stamp, SIDE_CONNECTION, "closed", ""),
+    ]
+
+
+def _superseded_branch(journals: Journals) -> None:
+    """The same, but A learns of the others: they were apart."""
+    _lost_branch(journals)
+    journals["A"].append(Superseded(journals["A"][-1].stamp, VIEW2))
 
 
 def _corrupt(directory: Path) -> None:
@@ -323,4 +365,19 @@ FAULTS = (
         "journal missing", "coverage", lambda journals: journals.pop("D") and None, {"other_replica": str(D)}
     ),
     Fault("side branch", "pruned_operations", _side_branch, {"view": str(VIEW1)}, count=3),
+    Fault(
+        "branch lost without a partition",
+        "exactly_once",
+        _lost_branch,
+        {"replica": str(X), "connection": str(SIDE_CONNECTION)},
+        count=3,
+        beside=("pruned_operations",),
+    ),
+    Fault(
+        "branch behind a partition",
+        "pruned_operations",
+        _superseded_branch,
+        {"view": str(SIDE_VIEW)},
+        count=2,
+    ),
 )

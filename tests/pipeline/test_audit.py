@@ -32,9 +32,8 @@ def found(audited: Audited) -> Found:
 def test_a_fault_raises_exactly_its_finding(world: int, fault: Fault, found: Found) -> None:
     mine = found[world]
     text = "\n".join(finding["explanation"] for finding in mine)
-    assert {finding["condition"] for finding in mine} == ({fault.condition} if fault.condition else set()), (
-        text
-    )
+    expected = {fault.condition, *fault.beside} if fault.condition else set()
+    assert {finding["condition"] for finding in mine} == expected, text
     if not fault.condition:
         return
     assert fault.count < 0 or len(mine) == fault.count, text

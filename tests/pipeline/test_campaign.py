@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from llft.cli import seed_work
 from llft.errors import MisuseError
-from llft.journal.record import SCHEMA_VERSION, Gap, Record
-from llft.pipeline.campaign.encode import SOURCE, Gathered, gather, table_of
+from llft.journal.record import SCHEMA_VERSION, Diverged, Gap, Record
+from llft.pipeline.campaign.encode import SOURCE, table_of
+from llft.pipeline.campaign.gathered import Gathered, gather
 from llft.pipeline.campaign.isolation import run_alone, run_guarded
 from llft.pipeline.campaign.job import run_campaign
 from llft.pipeline.campaign.outcome import Cell, RunSeed
@@ -120,6 +121,19 @@ def test_a_seed_of_a_campaign_is_the_seed_of_the_simulator() -> None:
     assert {call.target for call in outcome.calls} <= {"tickets:100", "tickets:50"}
     assert all(call.call_ns < call.return_ns for call in outcome.calls if call.return_ns)
     assert outcome.acknowledged > 0
+
+
+def test_what_replicas_find_themselves_is_in_the_journals_of_a_planted_bug() -> None:
+    """The checkers expect it of a bug that was planted. Nobody tells the audit of one: it must not be alone
+    with what it finds."""
+    plant = PLANTS["random-evicted"]
+    for seed in (4, *range(NEARBY_SEEDS)):
+        outcome = seed_work.run_seed(seed, Cell(plant.profile, None, plant.name))
+        if any(isinstance(record, Diverged) for record in outcome.records):
+            assert "digests" in outcome.in_journals
+            if not outcome.violations:
+                return
+    pytest.fail("in no seed did replicas find a divergence that the checkers excuse")
 
 
 # -- workers and seeds that break -----------------------------------------------------------------

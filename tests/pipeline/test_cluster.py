@@ -114,11 +114,11 @@ def test_campaign_and_audit_survive_a_worker(cluster: Cluster, tmp_path: Path) -
     campaign = llft("campaign", *what, "--master", cluster.url, "--json")
     try:
         deadline_s = time.monotonic() + PATIENCE_S
-        while len(list(output.glob("outcomes/batch-*.parquet"))) < 2:
+        while len(list(output.glob("outcomes/batch-*.json"))) < 2:
             assert campaign.poll() is None, campaign.communicate()[1][-3000:]
             assert time.monotonic() < deadline_s
             time.sleep(POLL_S)
-        done = len(list(output.glob("outcomes/batch-*.parquet")))
+        done = len(list(output.glob("outcomes/batch-*.json")))
         assert done < 12, "the worker must be killed in the middle"
         cluster.kill_worker()
         found = finish(campaign)

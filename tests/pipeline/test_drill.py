@@ -11,7 +11,8 @@ from llft.journal.record import ClockRead, Operated, Record, Sent
 from llft.pipeline.audit.drill import SHORT, Drill, compare, shorten
 from llft.pipeline.audit.lives import NO_LIMIT
 from llft.pipeline.audit.prints import BUCKET_BITS, COMPARED
-from llft.pipeline.campaign.encode import Gathered, gather, table_of
+from llft.pipeline.campaign.encode import table_of
+from llft.pipeline.campaign.gathered import Gathered, gather
 from llft.pipeline.campaign.outcome import Cell
 
 

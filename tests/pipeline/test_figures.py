@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from llft.cli import seed_work
 from llft.journal.record import Delivered, Operated, Record, RoleChanged, Sent, Suspected
-from llft.pipeline.campaign.encode import Gathered, gather, table_of
+from llft.pipeline.campaign.encode import table_of
+from llft.pipeline.campaign.gathered import Gathered, gather
 from llft.pipeline.campaign.outcome import Cell
 from llft.pipeline.figures.changes import changes, detections
 from llft.pipeline.figures.lag import lags

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from llft.cli import seed_work
 from llft.cli.load_history import LoadHistory
 from llft.journal.record import Called
-from llft.pipeline.campaign.encode import Gathered, gather, table_of
+from llft.pipeline.campaign.encode import table_of
+from llft.pipeline.campaign.gathered import Gathered, gather
 from llft.pipeline.campaign.outcome import Cell
 from llft.pipeline.histories.transform import CONDITION, check_histories
 from llft.pipeline.ingest import read_journals

@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from llft.pipeline.audit.checks import findings, judging
 from llft.pipeline.ingest import decode_plans, journal_files, split
-from llft.pipeline.segments import Plan, plan
+from llft.pipeline.segments import plan
 from tests.pipeline import generated, simulated
 from tests.pipeline.faults import FAULTS
 from tests.pipeline.history import clean, write
@@ -29,19 +29,27 @@ class Audited:
     findings: list[Row]
     checkers: list[set[str]]
     """What the simulator's checkers say, run by run."""
+    journals: dict[int, Path]
+    """Of each world where its journals are, but of those that were damaged."""
 
 
 def audit_all(spark: SparkSession, root: Path) -> Audited:
-    plans, checkers = _make(root)
+    places: dict[int, Path] = {}
+    checkers = _make(root, places)
+    plans = [one for world, place in places.items() for one in plan(journal_files([place]), world)]
     rows = str(root / "rows")
     decode_plans(spark, plans).write.parquet(rows)
     got = split(spark.read.parquet(rows))
     with judging(got.records, got.quarantined) as case:
-        return Audited(rows, findings(case).collect(), checkers)
+        return Audited(rows, findings(case).collect(), checkers, _sound(places))
 
 
-def _make(root: Path) -> tuple[list[Plan], list[set[str]]]:
-    places: dict[int, Path] = {}
+def _sound(places: dict[int, Path]) -> dict[int, Path]:
+    damaged = {number for number, fault in enumerate(FAULTS, PLANTED) if fault.damage is not None}
+    return {world: place for world, place in places.items() if world not in damaged}
+
+
+def _make(root: Path, places: dict[int, Path]) -> list[set[str]]:
     for number, fault in enumerate(FAULTS, PLANTED):
         journals = clean()
         fault.plant(journals)
@@ -56,5 +64,4 @@ def _make(root: Path) -> tuple[list[Plan], list[set[str]]]:
     for number, run in enumerate(simulated.RUNS, SIMULATED):
         places[number] = root / str(number)
         checkers.append(simulated.simulate(*run, places[number]))
-    plans = [one for world, place in places.items() for one in plan(journal_files([place]), world)]
-    return plans, checkers
+    return checkers

@@ -35,7 +35,14 @@ def test_what_a_dead_holder_left_is_cleaned_and_its_journals_are_kept() -> None:
     directory = RunDirectory.of_group("bank")
     directory.path.mkdir(parents=True)
     directory.pid_file.write_text("1\n")
-    for name in ("replica-1.sock", "supervisor.sock", "gateway.id", "replica-1.log"):
+    stale = (
+        "replica-1.sock",
+        "supervisor.sock",
+        "gateway.id",
+        "replica-1.state-77",
+        "replica-1.scratch.task",
+    )
+    for name in (*stale, "replica-1.log"):
         (directory.path / name).write_text("old")
     directory.journal.mkdir()
     (directory.journal / "replica-1-7.llj").write_text("old")
@@ -46,6 +53,19 @@ def test_what_a_dead_holder_left_is_cleaned_and_its_journals_are_kept() -> None:
     assert list(directory.journal.iterdir()) == []
     directory.release()
     assert not directory.pid_file.exists()
+
+
+def test_an_image_of_a_killed_replica_does_not_outlast_the_run() -> None:
+    """It has all that the program had in its memory. A history's has a name of its own."""
+    directory = RunDirectory.of_group("bank")
+    directory.claim()
+    state, kept = directory.path / "replica-1.state-77", directory.durable / "replica-1" / "state-77"
+    kept.parent.mkdir(parents=True)
+    state.write_text("memory")
+    kept.hardlink_to(state)
+    directory.release()
+    assert not state.exists()
+    assert kept.read_text() == "memory"
 
 
 def test_a_refused_claim_leaves_the_holders_things_alone() -> None:

@@ -46,6 +46,7 @@ class Core:
         self.seen: list[bytes | str] = []
         self.on_message: Callable[[], None] = lambda: None
         self.asking: Any = None
+        self.outbox = SimpleNamespace(strip=None)
 
     def next_deadline(self) -> int:
         return self.deadline_ns

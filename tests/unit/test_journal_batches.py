@@ -1,4 +1,4 @@
-"""Batches in a journal: however they are framed, the bytes are those of their records."""
+"""Batches in a journal: however they are packed, what is read is their records."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+import typing
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,28 +17,33 @@ from hypothesis import strategies as st
 
 from llft.config import GroupConfig
 from llft.core.effects import WriteBatch, WriteRecord
-from llft.core.outbox import Outbox
+from llft.core.outbox import STRIP_LIMIT, Outbox
 from llft.core.standing import Standing
-from llft.errors import MisuseError
+from llft.errors import MisuseError, PeerError
 from llft.identifiers import BirthId, ConnectionId, ViewId
-from llft.journal import unframed
+from llft.journal import packed
 from llft.journal.batch import Batch, Readings, Row
-from llft.journal.frame import encode_record
-from llft.journal.reader import read_journal
+from llft.journal.frame import FRAME, HEADER, encode_record, file_header
+from llft.journal.pack_rows import pack_in_python
+from llft.journal.packed import Packed, Strip
+from llft.journal.reader import JournalReader, read_journal
 from llft.journal.record import (
     ClockRead,
     Collected,
     Delivered,
     Gap,
+    HeartbeatArrived,
     Operated,
     Record,
     RoleChanged,
     Sent,
     Stamp,
 )
-from llft.journal.writer import JournalWriter
+from llft.journal.unpack_rows import unpack_in_python
+from llft.journal.writer import FULL, JournalWriter
 from llft.lane import choice
-from llft.wire.order import GENERAL, READ, SEND, SOCKET, TEMPLATES, TIME, describe
+from llft.wire.order import GENERAL, READ, SEND, SOCKET, TEMPLATES, TIME, counted_template, describe
+from tests.packing import InC, load_in_c, packing
 
 BIRTH = BirthId(1, 2, 3)
 WHO = (7, BIRTH, ViewId(1, 1, BIRTH))
@@ -56,76 +59,119 @@ ROWS: list[Row] = [
     (Operated, 13, describe((GENERAL, 4, 1, 3, 80, bytes(range(100))))),
     (Collected, CONNECTION, "sent", 12),
 ]
-Encode = Callable[[list[Batch]], bytes | None]
 
-numbers = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-1000, 1000) | st.integers(0, 1 << 64)
-connections = st.builds(ConnectionId, numbers, numbers, numbers)
-
-
-def entries_of(template: str) -> st.SearchStrategy[tuple[Any, ...]]:
-    numbers_or_truth = st.lists(numbers | st.booleans(), min_size=6, max_size=6)
-    return numbers_or_truth.map(lambda items: (template, (0, *items)))
-
-
-rows = st.one_of(
-    st.tuples(st.just(Delivered), connections, numbers, numbers, numbers, numbers),
-    st.tuples(st.just(Sent), connections, numbers, numbers, numbers, numbers, numbers, numbers),
-    st.tuples(st.just(ClockRead), numbers, numbers, numbers),
-    st.tuples(st.just(Collected), connections, st.sampled_from(["sent", "delivered"]) | st.text(), numbers),
-    st.tuples(st.just(Operated), numbers, st.text()),
-    st.tuples(
-        st.just(Readings), st.integers(0, 1 << 62), numbers, numbers, numbers, st.lists(numbers, min_size=1)
-    ),
-    st.tuples(st.just(Operated), numbers, st.sampled_from(list(TEMPLATES.values())).flatmap(entries_of)).map(
-        lambda made: (*made[:2], *made[2])
-    ),
+usual = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-1000, 1000)
+any_number = usual | st.integers(0, 1 << 64)
+usual_text = st.sampled_from(["sent", "delivered"]) | st.text(
+    st.characters(min_codepoint=32, max_codepoint=126, exclude_characters="%")
 )
-batches = st.builds(
-    Batch, numbers, st.sampled_from([WHO, (1 << 62, BIRTH, ViewId(-1, 2, BIRTH))]), st.lists(rows, min_size=1)
-)
+any_text = usual_text | st.text()
+Numbers = st.SearchStrategy[int]
+
+
+def rows_of(numbers: Numbers, texts: st.SearchStrategy[str]) -> st.SearchStrategy[Row]:
+    connections = st.builds(ConnectionId, numbers, numbers, numbers)
+    connections |= st.sampled_from([CONNECTION, ConnectionId(1, 2, 3), ConnectionId(3, 2, 1)])
+    items = st.lists(numbers | st.booleans(), min_size=6, max_size=6).map(tuple)
+    templates = [*TEMPLATES.values(), counted_template(SOCKET, b"1"), counted_template(GENERAL, bytes(20))]
+    return st.one_of(
+        st.tuples(st.just(Delivered), connections, numbers, numbers, numbers, numbers),
+        st.tuples(st.just(Sent), connections, numbers, numbers, numbers, numbers, numbers, numbers),
+        st.tuples(st.just(ClockRead), numbers, numbers, numbers),
+        st.tuples(st.just(Collected), connections, texts, numbers),
+        st.tuples(st.just(HeartbeatArrived), st.builds(BirthId, numbers, numbers, numbers), numbers),
+        st.tuples(st.just(Operated), numbers, texts),
+        st.tuples(
+            *(
+                st.just(Readings),
+                st.integers(0, 1 << 62),
+                numbers,
+                numbers,
+                numbers,
+                st.lists(numbers, min_size=1),
+            )
+        ),
+        st.tuples(st.just(Operated), numbers, st.sampled_from(templates), items.map(lambda one: (0, *one))),
+    )
+
+
+def batches_of(numbers: Numbers, texts: st.SearchStrategy[str]) -> st.SearchStrategy[Batch]:
+    who = st.sampled_from([WHO, (1 << 62, BIRTH, ViewId(-1, 2, BIRTH))])
+    return st.builds(Batch, numbers, who, st.lists(rows_of(numbers, texts), min_size=1))
+
+
+batches = batches_of(any_number, any_text) | batches_of(usual, usual_text)
+usual_batches = batches_of(usual, usual_text)
 
 
 def files_of(path: Path) -> dict[str, bytes]:
     return {found.name: found.read_bytes() for found in path.iterdir()}
 
 
-def write(
-    directory: Path, found: list[Batch], *, one_by_one: bool = False, **options: int
-) -> dict[str, bytes]:
+def write(directory: Path, found: list[Batch], **options: int) -> dict[str, bytes]:
     directory.mkdir()
     with JournalWriter(directory / "j.llj", **options) as writer:
         for batch in found:
-            if one_by_one:
-                for record in batch.records():
-                    writer.write(record)
-            else:
-                writer.write_batch(batch)
+            writer.write_batch(batch)
     return files_of(directory)
 
 
 @pytest.fixture(scope="session")
-def encode() -> Encode:
-    """Of the compiled lane, beside the reference lane that tests run on."""
+def in_c() -> InC:
     if choice.why_not():
         pytest.skip(choice.why_not())
-    (path,) = Path(choice.directory(), "llft/journal").glob("frames.*.so")
-    loader = ExtensionFileLoader("llft.journal.frames", str(path))
-    spec = spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    found: Encode = module.encode
-    return found
+    return load_in_c()
 
 
-@settings(max_examples=300)
+def strip_of(found: list[Batch]) -> Strip:
+    return [item for batch in found for item in (batch.who, batch.time_ns, *batch.rows)]
+
+
+def records_of(found: list[Batch]) -> list[Record]:
+    return [record for batch in found for record in batch.records()]
+
+
+def read_pieces(pieces: Iterable[Packed | Record]) -> list[Record]:
+    """What a reader makes of them; and each frame is as it says."""
+    made: list[Record] = []
+    for piece in pieces:
+        if type(piece) is not tuple:
+            made.append(typing.cast(Record, piece))
+            continue
+        data, count, time_ns, who = piece
+        length, checksum = FRAME.unpack_from(data)
+        payload = data[FRAME.size :]
+        assert (length, checksum) == (len(payload), zlib.crc32(payload))
+        records = unpack_in_python(payload)
+        assert len(records) == count <= len(payload) <= packed.MAX_PACKED_BYTES
+        assert records[:1] == [] or records[0].stamp == Stamp(time_ns, *who)
+        made += records
+    return made
+
+
+@settings(max_examples=300, deadline=None)
 @given(st.lists(batches, max_size=5))
-def test_a_batch_is_framed_as_its_records_are(encode: Encode, found: list[Batch]) -> None:
-    frames = encode(found)
-    plain = all(_is_plain(batch) for batch in found)
-    assert frames is not None or not plain
-    if frames is not None:
-        assert frames == b"".join(encode_record(record) for batch in found for record in batch.records())
+def test_rows_are_packed_and_come_back_as_their_records(found: list[Batch]) -> None:
+    records = read_pieces(pack_in_python(strip_of(found)))
+    assert records == records_of(found)
+    assert [type(record) for record in records] == [type(record) for record in records_of(found)]
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(batches, max_size=5) | st.lists(usual_batches, max_size=5))
+def test_c_packs_the_same_bytes_and_unpacks_the_same_records(in_c: InC, found: list[Batch]) -> None:
+    strip = strip_of(found)
+    expected = list(pack_in_python(strip))
+    made = in_c.pack(strip)
+    assert made is not None or not all(_is_plain(batch) for batch in found)
+    if made is not None:
+        assert made == expected
+    for piece in expected:
+        if type(piece) is tuple:
+            payload = piece[0][FRAME.size :]
+            records = in_c.unpack(payload)
+            assert records == unpack_in_python(payload)
+            assert repr(records) == repr(unpack_in_python(payload))
 
 
 def _is_plain(value: object) -> bool:
@@ -133,57 +179,195 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, tuple | list):
         return all(map(_is_plain, value))
     if isinstance(value, str):
-        return len(value) < 200 and value.isascii() and value.isprintable() and not {'"', "\\"} & set(value)
+        texts = value.replace("%d", "")
+        return len(value) < 200 and value.isascii() and value.isprintable() and "%" not in texts
     return isinstance(value, type) or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63)
 
 
-@pytest.mark.parametrize("number", [0, 9, 10, 99, 100, 9999, 10_000, 10**18, (1 << 63) - 1])
-def test_numbers_are_written_as_python_writes_them(encode: Encode, number: int) -> None:
-    for value in (number, -number, -number - 1):
-        batch = Batch(number, WHO, [(ClockRead, value, 0, 1)])
-        assert encode([batch]) == encode_record(batch.records()[0])
+@settings(max_examples=400, deadline=None)
+@given(st.lists(usual_batches, min_size=1, max_size=4), st.data())
+def test_damaged_payloads_are_records_or_a_value_error(
+    in_c: InC, found: list[Batch], data: st.DataObject
+) -> None:
+    """And the same in both, whatever bytes they are: a checksum can be right and its payload wrong."""
+    frames = [piece[0] for piece in pack_in_python(strip_of(found)) if type(piece) is tuple]
+    payload = bytearray(data.draw(st.sampled_from(frames))[FRAME.size :] if frames else packed.START)
+    for _ in range(data.draw(st.integers(0, 4))):
+        at = data.draw(st.integers(len(packed.START), len(payload)))
+        how = data.draw(st.sampled_from(["change", "cut", "insert"]))
+        if how == "cut":
+            del payload[at : at + data.draw(st.integers(1, 20))]
+        elif how == "insert":
+            payload[at:at] = data.draw(st.binary(max_size=12))
+        elif at < len(payload):
+            payload[at] = data.draw(st.integers(0, 255))
+    agree_on(in_c, bytes(payload))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_records_or_a_value_error(in_c: InC, data: bytes) -> None:
+    agree_on(in_c, packed.START + data)
+    agree_on(in_c, data)
+
+
+def agree_on(in_c: InC, payload: bytes) -> None:
+    try:
+        expected = unpack_in_python(payload)
+    except ValueError:
+        assert in_c.unpack(payload) is None
+        return
+    assert len(expected) <= len(payload)
+    assert repr(in_c.unpack(payload)) == repr(expected)
+
+
+@pytest.mark.parametrize("index", [300, 1 << 31, (1 << 62) - 1, 1 << 62, 1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize(
+    "kind", [packed.OPERATED, packed.DELIVERED, packed.SENT, packed.COLLECTED, packed.WORD]
+)
+def test_an_index_of_any_size_that_names_nothing_is_a_value_error(in_c: InC, kind: int, index: int) -> None:
+    (piece,) = pack_in_python(strip_of([Batch(5, WHO, [(Readings, 7, 4, 1, 0, [])])]))
+    assert type(piece) is tuple
+    start = piece[0][FRAME.size :]
+    varint = bytes([index >> shift & 0x7F | 0x80 for shift in range(0, 63, 7)] + [index >> 63])
+    for rest in (b"", bytes(12)):
+        payload = start + bytes([kind]) + varint + rest
+        with pytest.raises(ValueError, match="packed"):
+            unpack_in_python(payload)
+        assert in_c.unpack(payload) is None
+
+
+def test_a_payload_is_bounded_before_it_is_looked_at(in_c: InC) -> None:
+    (piece,) = pack_in_python(strip_of([Batch(5, WHO, ROWS)]))
+    assert type(piece) is tuple
+    long = piece[0][FRAME.size :] + b"\x00\x00" * packed.MAX_PACKED_BYTES
+    with pytest.raises(ValueError, match="too long"):
+        unpack_in_python(long)
+    assert in_c.unpack(long) is None
+
+
+def test_a_payload_has_a_byte_for_every_record(in_c: InC) -> None:
+    """Two records of one byte each would be at the places of the next frame's."""
+    (piece,) = pack_in_python(strip_of([Batch(5, WHO, [(Readings, 7, 4, 1, 0, [])])]))
+    assert type(piece) is tuple
+    payload = piece[0][FRAME.size : -1] + b"\x64" + bytes(100)
+    with pytest.raises(ValueError, match="more packed records than bytes"):
+        unpack_in_python(payload)
+    assert in_c.unpack(payload) is None
+
+
+def test_the_known_words_are_those_of_operations() -> None:
+    """Else a journal would be right, and larger."""
+    assert set(TEMPLATES.values()) <= set(packed.WORDS)
+
+
+def test_many_rows_are_several_frames_each_of_which_can_be_read_alone(in_c: InC) -> None:
+    connections = [ConnectionId(1, 2, number % 700) for number in range(3 * packed.ROWS_MAX)]
+    found = [
+        Batch(number // 3, WHO, [(Delivered, each, 4, 5, number, 7), (Collected, each, "sent", number)])
+        for number, each in enumerate(connections)
+    ]
+    pieces = list(pack_in_python(strip_of(found)))
+    assert len(pieces) >= 6
+    assert in_c.pack(strip_of(found)) == pieces
+    assert read_pieces(pieces) == records_of(found)
+    long = [Batch(5, WHO, [(Operated, number, f"{number:0250}") for number in range(400)])]
+    assert len(list(pack_in_python(strip_of(long)))) >= 3
+    assert in_c.pack(strip_of(long)) == list(pack_in_python(strip_of(long)))
+
+
+def test_many_readings_are_several_rows(in_c: InC) -> None:
+    found = [Batch(5, WHO, [(Readings, 7, 4, 1, 0, list(range(5000)))])]
+    pieces = list(pack_in_python(strip_of(found)))
+    assert read_pieces(pieces) == records_of(found)
+    assert in_c.pack(strip_of(found)) is None
+
+
+def test_another_view_is_another_frame(in_c: InC) -> None:
+    other = (7, BIRTH, ViewId(2, 2, BIRTH))
+    same = (7, BirthId(1, 2, 3), ViewId(1, 1, BirthId(1, 2, 3)))
+    found = [Batch(5, who, ROWS[:2]) for who in (WHO, same, other, WHO)]
+    pieces = list(pack_in_python(strip_of(found)))
+    assert [piece[1] for piece in pieces] == [4, 2, 2]
+    assert in_c.pack(strip_of(found)) == pieces
+    assert read_pieces(pieces) == records_of(found)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(batches, max_size=5))
-def test_a_batch_is_written_as_its_records_are(
-    tmp_path_factory: pytest.TempPathFactory, encode: Encode, compiled: bool, found: list[Batch]
+def test_a_batch_is_read_as_its_records(
+    tmp_path_factory: pytest.TempPathFactory, in_c: InC, compiled: bool, found: list[Batch]
 ) -> None:
     directory = tmp_path_factory.mktemp("batches")
-    with framing(encode if compiled else None):
-        assert write(directory / "a", found) == write(directory / "b", found, one_by_one=True)
+    with packing(in_c if compiled else None):
+        write(directory / "a", found)
+        assert list(read_journal(directory / "a" / "j.llj")) == records_of(found)
 
 
-@contextmanager
-def framing(encode: Encode | None) -> Iterator[None]:
-    before = unframed.encode
-    unframed.encode = encode
-    try:
-        yield
-    finally:
-        unframed.encode = before
-
-
-def test_segments_and_small_buffers_cut_it_where_records_are_cut(tmp_path: Path, encode: Encode) -> None:
-    found = [Batch(number, WHO, ROWS[: 1 + number % 6]) for number in range(2000)]
-    options = {"buffer_limit": 2000, "segment_limit": 9000, "limit_bytes": 60_000}
-    with framing(encode):
+def test_segments_and_small_buffers_cut_it_alike(tmp_path: Path, in_c: InC) -> None:
+    found = [Batch(number, WHO, ROWS[: 1 + number % 6]) for number in range(8000)]
+    options = {"buffer_limit": 2000, "segment_limit": 40_000, "limit_bytes": 160_000}
+    with packing(in_c):
         whole = write(tmp_path / "a", found, **options)
-    assert whole == write(tmp_path / "b", found, one_by_one=True, **options)
+    assert whole == write(tmp_path / "b", found, **options)
     assert len(whole) > 3
+    read = [
+        record for name in sorted(whole, key=segment_number) for record in read_journal(tmp_path / "a" / name)
+    ]
+    gaps = [record for record in read if isinstance(record, Gap)]
+    kept = [record for record in read if not isinstance(record, Gap)]
+    assert gaps
+    assert kept == records_of(found)[-len(kept) :]
+    assert gaps[-1].stamp.time_ns < kept[0].stamp.time_ns
+    assert (
+        sum(path.stat().st_size for path in (tmp_path / "a").iterdir()) <= 160_000 + packed.MAX_PACKED_BYTES
+    )
 
 
-def test_the_compiled_lane_frames_the_frequent_kinds_itself(encode: Encode) -> None:
+def segment_number(name: str) -> int:
+    return int(name.split(".")[1]) if name.count(".") == 2 else 0
+
+
+def test_the_compiled_lane_packs_the_frequent_kinds_itself(in_c: InC) -> None:
     """All would be right if it never did, and slow."""
     found = [Batch(5, WHO, ROWS), Batch(6, WHO, ROWS[:1])]
-    frames = [encode_record(record) for batch in found for record in batch.records()]
-    assert encode(found) == b"".join(frames)
+    assert in_c.pack(strip_of(found)) == list(pack_in_python(strip_of(found)))
     for odd in ((ClockRead, 1, 1 << 64, 2), (Collected, CONNECTION, "gone\n", 1), (ClockRead, None, 1, 2)):
-        assert encode([Batch(5, WHO, [odd])]) is None
+        assert in_c.pack(strip_of([Batch(5, WHO, [odd])])) is None
 
 
-def test_readings_in_a_row_are_the_records_of_each(tmp_path: Path, encode: Encode) -> None:
+def test_what_has_no_place_in_a_packed_frame_keeps_its_place_among_others() -> None:
+    odd = (Operated, 14, "100 % of it")
+    found = [Batch(5, WHO, [*ROWS, odd, *ROWS])]
+    pieces = list(pack_in_python(strip_of(found)))
+    assert [type(piece) for piece in pieces] == [tuple, Operated, tuple]
+    assert read_pieces(pieces) == records_of(found)
+
+
+def test_a_record_takes_few_bytes() -> None:
+    """A request's: what it takes is what the disk, and whoever reads it, has to bear."""
+    birth = BirthId(1_234_567_890, 123_456, 1_760_000_000_123_456_789)
+    found = [
+        Batch(
+            5_000_000_000_000 + number * 400_000,
+            (100, birth, ViewId(1, 1, birth)),
+            [
+                (Delivered, CONNECTION, 4, 100, 100 * number, number * 0x9E3779B1 & 0xFFFFFFFF),
+                (Operated, 2 * number, TEMPLATES[READ], (READ, number, 1, 3, 100)),
+                (Sent, CONNECTION, 4, number, 7 * number, 100, number * 0x85EBCA77 & 0xFFFFFFFF, 2 * number),
+                (Operated, 2 * number + 1, TEMPLATES[SEND], (SEND, number, 1, 3, 7 * number)),
+                (Collected, CONNECTION, "sent", 7 * number),
+            ],
+        )
+        for number in range(200)
+    ]
+    (piece,) = pack_in_python(strip_of(found))
+    plain = sum(len(encode_record(record)) for record in records_of(found))
+    assert len(piece[0]) * 15 < plain
+
+
+def test_readings_in_a_row_are_the_records_of_each(tmp_path: Path, in_c: InC) -> None:
     batch = Batch(5, WHO, [(Readings, 7, 4, 1, 0, [100, 100, 1 << 60])])
     texts = [describe((TIME, 4, 1, 0, value)) for value in (100, 100, 1 << 60)]
     records = batch.records()
@@ -193,8 +377,7 @@ def test_readings_in_a_row_are_the_records_of_each(tmp_path: Path, encode: Encod
         (0, 100, 8),
         (0, 1 << 60, 9),
     ]
-    assert batch.record_count() == len(records) == 6
-    with framing(encode), JournalWriter(tmp_path / "j") as writer:
+    with packing(in_c), JournalWriter(tmp_path / "j") as writer:
         writer.write_batch(batch)
         writer.flush()
         assert writer.statistics()["written_count"] == 6
@@ -215,9 +398,9 @@ def test_both_lanes_write_the_same_bytes(tmp_path: Path) -> None:
     assert files_of(tmp_path / "reference") == files_of(tmp_path / "compiled")
 
 
-def test_a_record_behind_a_batch_stays_behind_it(tmp_path: Path, encode: Encode) -> None:
+def test_a_record_behind_a_batch_stays_behind_it(tmp_path: Path, in_c: InC) -> None:
     batch, record = Batch(5, WHO, ROWS), RoleChanged(Stamp(6, *WHO), "left", "")
-    with framing(encode), JournalWriter(tmp_path / "j") as writer:
+    with packing(in_c), JournalWriter(tmp_path / "j") as writer:
         writer.write_batch(batch)
         writer.write(record)
         writer.write_batch(batch)
@@ -227,11 +410,66 @@ def test_a_record_behind_a_batch_stays_behind_it(tmp_path: Path, encode: Encode)
         assert writer.statistics()["written_count"] == len(expected)
 
 
-def test_few_rows_wait_to_be_framed(tmp_path: Path, encode: Encode) -> None:
-    with framing(encode), JournalWriter(tmp_path / "j") as writer:
-        for number in range(unframed.FULL):
+def test_few_rows_wait_to_be_packed(tmp_path: Path, in_c: InC) -> None:
+    with packing(in_c), JournalWriter(tmp_path / "j") as writer:
+        for number in range(FULL):
             writer.write_batch(Batch(number, WHO, ROWS[:1]))
-        assert writer.statistics()["written_count"] == unframed.FULL
+            assert len(writer.strip) < FULL
+        assert writer.statistics()["written_count"] > FULL // 2
+
+
+def test_a_journal_of_packed_frames_cut_anywhere_yields_a_prefix(tmp_path: Path) -> None:
+    found = [Batch(number, WHO, ROWS) for number in range(6)]
+    with JournalWriter(tmp_path / "j") as writer:
+        for batch in found:
+            writer.write_batch(batch)
+            writer.flush()
+    data, cut = (tmp_path / "j").read_bytes(), tmp_path / "cut"
+    for length in range(HEADER.size, len(data)):
+        cut.write_bytes(data[:length])
+        with JournalReader(cut) as reader:
+            records = list(reader)
+            assert records == records_of(found)[: len(records)]
+            assert len(records) % len(ROWS) == 0
+            assert reader.offset + reader.torn_bytes == length
+            cut.write_bytes(data)
+            assert records + list(reader) == records_of(found)
+
+
+def test_a_flipped_byte_in_a_packed_frame_never_gives_a_wrong_record(tmp_path: Path) -> None:
+    found = [Batch(number, WHO, ROWS) for number in range(4)]
+    with JournalWriter(tmp_path / "j") as writer:
+        for batch in found:
+            writer.write_batch(batch)
+            writer.flush()
+    data, path = (tmp_path / "j").read_bytes(), tmp_path / "flipped"
+    last_start = data.rindex(packed.START) - FRAME.size
+    for index in range(HEADER.size, len(data)):
+        damaged = bytearray(data)
+        damaged[index] ^= 0x01
+        path.write_bytes(damaged)
+        if index < last_start:
+            with pytest.raises(PeerError, match="journal-corrupt"):
+                list(read_journal(path))
+        elif index >= last_start + FRAME.size:
+            assert list(read_journal(path)) == records_of(found[:-1])
+
+
+def test_a_sound_frame_that_does_not_parse_is_a_peer_error(tmp_path: Path) -> None:
+    payload = packed.START + bytes(10) + b"\x0a"
+    frame = FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+    (tmp_path / "j").write_bytes(file_header() + frame)
+    with pytest.raises(PeerError, match="journal-record-malformed"):
+        list(read_journal(tmp_path / "j"))
+
+
+def test_who_stops_in_the_middle_of_a_frame_goes_on_there(tmp_path: Path) -> None:
+    batch = Batch(5, WHO, ROWS)
+    with JournalWriter(tmp_path / "j") as writer:
+        writer.write_batch(batch)
+    with JournalReader(tmp_path / "j") as reader:
+        first = next(iter(reader))
+        assert [first, *reader] == batch.records()
 
 
 class FullDisk:
@@ -246,9 +484,9 @@ class FullDisk:
     def abandon(self) -> None: ...
 
 
-def test_what_a_full_disk_loses_of_batches_is_a_gap(tmp_path: Path, encode: Encode) -> None:
+def test_what_a_full_disk_loses_of_batches_is_a_gap(tmp_path: Path, in_c: InC) -> None:
     disk = FullDisk()
-    with framing(encode), JournalWriter(tmp_path / "j", buffer_limit=2000, sink=disk) as writer:
+    with packing(in_c), JournalWriter(tmp_path / "j", buffer_limit=2000, sink=disk) as writer:
         disk.full = True
         for number in range(100):
             writer.write_batch(Batch(number, WHO, ROWS))
@@ -290,6 +528,54 @@ def test_rows_that_follow_one_another_are_one_batch() -> None:
     (fourth,) = outbox.drain()
     assert isinstance(fourth, WriteBatch)
     assert (fourth.time_ns, fourth.rows) == (6, [ROWS[0]])
+
+
+def test_rows_go_into_the_journals_strip_at_once(tmp_path: Path) -> None:
+    """But not those behind a record, which is an effect, until that is performed: their order stays."""
+    outbox, expected = Outbox(Standing(GroupConfig(7), BIRTH), journalling=True), []
+    outbox.standing.view = WHO[2]
+    with JournalWriter(tmp_path / "j") as writer:
+        outbox.note_into(writer.strip)
+        for step in range(40):
+            outbox.now_ns = 100 + step // 2
+            if step == 25:
+                outbox.standing.view = ViewId(2, 2, BIRTH)
+            stamp = Stamp(outbox.now_ns, 7, BIRTH, outbox.standing.view)
+            for number in range(step % 4):
+                outbox.note((ClockRead, 0, number, step))
+                expected.append(ClockRead(stamp, 0, number, step))
+                if step % 7 == number:
+                    outbox.record(RoleChanged, "backup", str(step))
+                    expected.append(RoleChanged(stamp, "backup", str(step)))
+            assert not outbox.effects or isinstance(outbox.effects[0], WriteRecord)
+            perform(writer, outbox)
+            if step % 11 == 10:
+                writer.flush()
+    assert list(read_journal(tmp_path / "j")) == expected
+
+
+def perform(writer: JournalWriter, outbox: Outbox) -> None:
+    for effect in outbox.drain():
+        if isinstance(effect, WriteBatch):
+            writer.write_batch(effect)
+        else:
+            assert isinstance(effect, WriteRecord)
+            writer.write(effect.record)
+
+
+def test_a_strip_that_nobody_takes_is_bounded(tmp_path: Path) -> None:
+    outbox = Outbox(Standing(GroupConfig(7), BIRTH), journalling=True)
+    with JournalWriter(tmp_path / "j") as writer:
+        outbox.note_into(writer.strip)
+        for number in range(STRIP_LIMIT + 10):
+            outbox.note((ClockRead, 0, number, 1))
+        assert len(writer.strip) == STRIP_LIMIT
+        perform(writer, outbox)
+        assert writer.strip == []
+        outbox.note((ClockRead, 0, STRIP_LIMIT + 10, 1))
+        assert len(writer.strip) == 3
+    values = [record.value_ns for record in read_journal(tmp_path / "j") if isinstance(record, ClockRead)]
+    assert values == list(range(STRIP_LIMIT + 11))
 
 
 def test_a_row_of_an_operation_becomes_what_describes_its_entry() -> None:

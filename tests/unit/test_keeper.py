@@ -251,7 +251,12 @@ def test_after_some_failures_it_is_off_and_says_so(program: Program) -> None:
         program.live(200 << attempt)
         program.keeper.tend(attempt * SECOND)
     assert program.keeper.phase is Phase.OFF
-    assert program.said[-1] == "no more checkpoints in this life: the log is kept from birth"
+    assert program.said == [
+        "no checkpoint: cannot",
+        "no more checkpoints in this life: the log is kept from birth",
+    ]
+    assert program.keeper.trouble == "cannot"
+    assert program.application.log.start == 0
     program.failure = ""
     program.live(10_000)
     program.keeper.tend(100 * SECOND)
@@ -265,6 +270,21 @@ def test_what_is_in_the_way_is_told_after_a_while_and_once(program: Program) -> 
         program.keeper.tend((second + 1) * 2 * IMPATIENT_NS)
     assert program.said == ["no checkpoint for a while, the log grows: a connection is open"]
     assert program.keeper.phase is Phase.RESTING
+
+
+def test_what_was_in_the_way_is_forgotten_with_the_next_checkpoint(program: Program) -> None:
+    program.failure = "cannot"
+    program.live()
+    program.keeper.tend(0)
+    assert program.keeper.trouble == "cannot"
+    program.failure = ""
+    program.live(400)
+    checkpoint(program, SECOND)
+    assert program.keeper.trouble == ""
+    program.failure = "cannot"
+    program.live(400)
+    program.keeper.tend(60 * SECOND)
+    assert program.said.count("no checkpoint: cannot") == 2, "it is news again"
 
 
 def test_a_checkpoint_that_is_due_makes_way_for_who_joins(program: Program) -> None:

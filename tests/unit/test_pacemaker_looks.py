@@ -70,3 +70,17 @@ def test_who_came_first_for_a_death_is_like_others_again_soon(monkeypatch: pytes
     assert watched.hurried_ns
     pacemaker._calm_down(1001 + ALERT_NS)
     assert not watched.hurried_ns
+
+
+@pytest.mark.reference
+def test_a_thread_that_leaves_its_dialogue_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both would be woken by the same, and only one of them is."""
+    pacemaker, _, _ = backup(monkeypatch)
+    driver, polled = pacemaker.driver, []
+    monkeypatch.setattr(driver, "work", lambda: None)
+    monkeypatch.setattr(driver.poller, "poll", lambda wait_ns: polled.append(wait_ns) or False)
+    for leaving in (driver.application.threads[1], None):
+        driver.dialogues.leaving = leaving
+        pacemaker.wake()
+        pacemaker._beat()
+        assert bool(polled) == (leaving is None)

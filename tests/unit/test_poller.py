@@ -59,3 +59,15 @@ def test_what_is_watched_no_more_is_not_heard(pipes: tuple[tuple[int, int], tupl
     assert not poller.poll(0)
     os.write(to_network, b"x")
     assert poller.poll(0)
+
+
+def test_a_wake_that_another_thread_waits_for_is_left_to_it() -> None:
+    poller = Poller()
+    poller.awaited = True
+    poller.wake()
+    for _ in range(3):
+        assert poller.poll(0)
+        assert poller.woken
+    poller.awaited = False
+    assert poller.poll(0)
+    assert not poller.poll(0)

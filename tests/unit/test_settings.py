@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llft.config import Checkpoints, PartitionPolicy, Replication, ThreadMode, Timeouts
+from llft.config import PartitionPolicy, Replication, ThreadMode, Timeouts
 from llft.errors import MisuseError
 from llft.instant import MS
 from llft.runtime.settings import (
@@ -174,23 +174,6 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 def test_a_monstrous_file_is_refused(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(MisuseError, match=told):
         load(tmp_path, text)
-
-
-@pytest.mark.parametrize(
-    ("choice", "threads", "expected"),
-    [
-        (Checkpoints.AUTO, ThreadMode.TOKEN, False),
-        (Checkpoints.IMAGE, ThreadMode.TOKEN, True),
-        (Checkpoints.IMAGE, ThreadMode.ORDERED, False),
-        (Checkpoints.HOOKS, ThreadMode.TOKEN, False),
-        (Checkpoints.NONE, ThreadMode.TOKEN, False),
-    ],
-)
-def test_images_are_for_those_who_ask(choice: Checkpoints, threads: ThreadMode, expected: bool) -> None:
-    """D-63."""
-    settings = Settings()
-    settings = settings.with_group("shop", checkpoints=choice, threads=threads)
-    assert settings.may_have_images("shop") is expected
 
 
 def test_a_group_may_be_semi_passive(tmp_path: Path) -> None:

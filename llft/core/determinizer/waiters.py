@@ -57,6 +57,13 @@ class Waiters:
         self._forget_fds(thread, self._fds.pop(thread, ()))
         self._position.pop(thread, None)
 
+    def is_quiet(self) -> bool:
+        """Nobody is to be tried, whatever has happened."""
+        return not self._untried
+
+    def somebody_waits_for(self, fd: int, parked: dict[ThreadId, Operation]) -> bool:
+        return any(thread in parked for thread in self._by_fd.get(fd, ()))
+
     def is_expected(self, thread: ThreadId) -> bool:
         """Whether it will be tried next time in any case."""
         return thread in self._untried

@@ -44,6 +44,11 @@ class Touched:
             self._fds.update(known[1])
             self._uncommitted[group_id] = (committed, {fd: None})
 
+    def is_quiet(self, *, but: int) -> bool:
+        """Nothing has happened to any other descriptor, and nobody waits for a commit."""
+        others = [fd for fd in self._fds if fd != but]
+        return not (others or self._everything or self._uncommitted)
+
     def drain(self, held: Mapping[GroupId, HeldOrder]) -> list[int] | None:
         """The descriptors touched since the last time; None: any of them may be."""
         for group_id, (committed, fds) in list(self._uncommitted.items()):

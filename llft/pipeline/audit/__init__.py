@@ -13,9 +13,12 @@
     watermark    nothing is collected before all had it
     losses       what a pruned branch, or a primary that nobody heard, did for nothing
     checks       all of them, by name
-    worlds       files that have whole worlds, each judged by one worker; in doubt by `checks`
-    clearing     of whole worlds: connections of which nothing can be found
+    whole        whole worlds, as who judges them where they came into being takes them
+    worlds       whole worlds: of which nothing can be found, and what is found at once
+    sameness     of whole worlds: `agreement` and `clock`
+    clearing     of whole worlds: `delivery` and `watermark`
     pardons      of whole worlds: `excuses`
+    doubtful     of whole worlds that were not cleared: `checks`
 
 Rows are judged where they lie: what is frequent is aggregated into fingerprints before anything is moved,
 and only what does not agree is looked at row by row. Rare records go to plain Python, a group at a time.

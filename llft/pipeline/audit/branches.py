@@ -49,9 +49,11 @@ def trace(lives: Sequence[Life]) -> Branches:
     while view is not None and view != NO_VIEW and view not in branches.chain:
         branches.chain.insert(0, view)
         view = branches.predecessors.get(view)
+    was_split = any(life.superseded for life in lives)
     for life in lives:
         life.limit = _limit(branches, life)
         life.pruned = life.superseded or (bool(life.views) and life.views[-1] not in branches.chain)
+        life.split_off = life.pruned and was_split
     return branches
 
 

@@ -7,31 +7,21 @@ other messages under one order number, are left to those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llft.pipeline.audit.lives import NO_LIMIT
+from llft.pipeline.audit.lives import NO_LIMIT, Life
 from llft.pipeline.audit.prints import Numbers, run_starts
 from llft.pipeline.audit.streams import Meter, measured
+from llft.pipeline.audit.whole import UNKNOWN, Columns, Connection, Limits, Whole
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-ROW = ("process", "life", "group_id", "world", "connection")
 SENT = ("order_seq_num", "position", "timestamp", "size", "digest")
-DELIVERED = ("stream_offset", "size", "previous", "digest", "performed", "wall_ns")
-COLLECTED = ("which", "up_to_timestamp", "performed", "wall_ns")
 OFFSET_BITS = 40
 """A direction and an offset are one number; a stream of a terabyte is not cleared."""
-UNKNOWN = -1
-"""No previous piece is known, or not what was performed."""
-
-Columns = dict[str, Numbers]
-Read = Callable[[str, Sequence[str]], "pa.Table"]
-"""The rows of a kind, with these columns."""
+IS_SENT = 1
+"""Of what was collected: by who had sent it."""
 
 
 @dataclass(slots=True)
@@ -42,80 +32,43 @@ class Group:
     partial: bool = False
     is_one: bool = True
     """It has one history."""
-    pruned: bool = False
-    """Somebody did on a side branch what the surviving one does not have."""
+    split: bool = False
+    """Somebody did behind a partition what the surviving branch does not have."""
+
+    def see(self, life: Life) -> None:
+        self.end_ns = max(self.end_ns, life.last_wall_ns)
+        self.partial |= life.partial
+        self.is_one &= life.epoch == 0
+        self.split |= life.split_off and life.last_number >= life.limit
 
 
-@dataclass(frozen=True, slots=True)
-class Lives:
-    """Those of `Outline.lives`, for who has rows of theirs."""
+Groups = dict[tuple[int, int], Group]
+"""By world and group."""
 
-    limits: dict[tuple[int, int], int]
-    pruned: set[tuple[int, int]]
-    groups: dict[tuple[int, int], Group]
 
-    @classmethod
-    def of(cls, outlined: pa.Table) -> Lives:
-        lives = cls({}, set(), {})
-        for one in outlined.to_pylist():
-            whose = one["process"], one["life"]
-            lives.limits[whose] = one["limit"]
-            group = lives.groups.setdefault((one["world"], one["group_id"]), Group())
-            group.end_ns = max(group.end_ns, one["last_wall_ns"])
-            group.partial |= one["partial"]
-            group.is_one &= one["epoch"] == 0
-            if one["pruned"]:
-                lives.pruned.add(whose)
-                group.pruned |= one["last_number"] >= one["limit"]
-        return lives
-
-    def limit_of(self, rows: Columns) -> Numbers:
-        """Of the life that each row is of."""
-        process, life = rows["process"], rows["life"]
-        starts = run_starts(process, life)
-        each = [self.limits[int(process[at]), int(life[at])] for at in starts]
-        return np.repeat(np.array(each, np.int64), np.diff(starts, append=len(process)))
+def groups_of(whole: Whole) -> Groups:
+    groups: Groups = {}
+    for world, life in zip(whole.worlds, whole.lives, strict=True):
+        groups.setdefault((world, life.group_id), Group()).see(life)
+    return groups
 
 
 @dataclass(slots=True)
 class Doubts:
-    """World and connection, as numbers."""
-
-    wrong: set[tuple[int, ...]] = field(default_factory=set)
-    astray: set[tuple[int, ...]] = field(default_factory=set)
+    wrong: set[Connection] = field(default_factory=set)
+    astray: set[Connection] = field(default_factory=set)
     """Read what was not written, or collected what was not read: a pruned branch may be the excuse."""
 
 
-def doubts(read: Read, lives: Lives) -> Doubts:
-    sent, delivered, collected = (
-        _columns(read(kind, (*ROW, *more)))
-        for kind, more in (("Sent", SENT), ("Delivered", DELIVERED), ("Collected", COLLECTED))
-    )
-    board = _Board.of(lives, sent, delivered, collected)
+def doubts(whole: Whole, limits: Limits, groups: Groups) -> Doubts:
+    sent, delivered, collected = map(whole.columns, ("Sent", "Delivered", "Collected"))
+    board = _Board(whole.connections, limits, groups)
+    for rows in (sent, delivered, collected):
+        board.look_at_ends(rows)
     written = board.look_at_sent(sent)
     reached = board.look_at_delivered(delivered, written)
     board.look_at_collected(collected, written, reached)
     return board.doubts()
-
-
-def _columns(table: pa.Table) -> Columns:
-    from pyarrow import compute
-
-    columns: Columns = {}
-    for name in table.column_names:
-        column = table[name].combine_chunks()
-        if name == "connection":
-            columns |= zip(("client", "server", "number"), map(_numbers, column.flatten()), strict=True)
-        elif name == "which":
-            columns[name] = compute.equal(column, "sent").to_numpy(zero_copy_only=False)
-        else:
-            columns[name] = _numbers(column)
-    return columns
-
-
-def _numbers(column: pa.Array) -> Numbers:
-    values: Numbers = column.fill_null(UNKNOWN).to_numpy(zero_copy_only=False)
-    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,60 +88,46 @@ class _Written:
 class _Board:
     """A direction is twice the number of the connection, and one more if the server writes."""
 
-    def __init__(self, connections: list[tuple[int, ...]], lives: Lives) -> None:
+    def __init__(self, connections: Sequence[Connection], limits: Limits, groups: Groups) -> None:
         self._connections = connections
-        self._lives = lives
+        self._limits = limits
         count = len(connections)
         self._wrong, self._astray = np.zeros(count, bool), np.zeros(count, bool)
         self._end_ns = np.zeros(2 * count, np.int64)
         """Of the group at the writing end."""
         self._is_told = np.zeros(2 * count, bool)
         """All journals of that group are here."""
+        self._client = np.array([client for _, client, _, _ in connections], np.int64)
+        self._server = np.array([server for _, _, server, _ in connections], np.int64)
         for number, (world, client, server, _) in enumerate(connections):
             for direction, group_id in ((2 * number, client), (2 * number + 1, server)):
-                group = lives.groups.get((world, group_id))
+                group = groups.get((world, group_id))
                 if group is not None:
                     self._end_ns[direction] = group.end_ns
                     self._is_told[direction] = not group.partial
                     self._wrong[number] |= not group.is_one
 
-    @classmethod
-    def of(cls, lives: Lives, *kinds: Columns) -> _Board:
-        """Gives every row of all kinds the number of its connection."""
-        names = ("world", "client", "server", "number")
-        keys = [np.concatenate([kind[name] for kind in kinds]) for name in names]
-        order = np.lexsort(keys)
-        starts = run_starts(*(key[order] for key in keys)) if len(order) else order
-        numbers = np.empty(len(order), np.int64)
-        numbers[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
-        begin = 0
-        for kind in kinds:
-            end = begin + len(kind["world"])
-            kind["at"] = numbers[begin:end]
-            begin = end
-        first = [key[order[starts]].tolist() for key in keys]
-        board = cls(list(zip(*first, strict=True)), lives)
-        for kind in kinds:
-            board._look_at_ends(kind)
-        return board
+    def _is_client(self, rows: Columns) -> Numbers:
+        is_client: Numbers = rows["group_id"] == self._client[rows["connection"]]
+        return is_client
 
-    def _look_at_ends(self, rows: Columns) -> None:
+    def look_at_ends(self, rows: Columns) -> None:
         """Only groups at its two ends have to do with a connection."""
-        group_id, client, server = (rows[name] for name in ("group_id", "client", "server"))
+        at, group_id = rows["connection"], rows["group_id"]
+        client, server = self._client[at], self._server[at]
         stranger = (client == server) | ((group_id != client) & (group_id != server))
-        self._wrong[rows["at"][stranger]] = True
+        self._wrong[at[stranger]] = True
 
     def doubts(self) -> Doubts:
         def of(flags: Numbers) -> set[tuple[int, ...]]:
-            return {self._connections[at] for at in np.flatnonzero(flags)}
+            return {self._connections[at] for at in np.flatnonzero(flags).tolist()}
 
         return Doubts(of(self._wrong), of(self._astray & ~self._wrong))
 
     def look_at_sent(self, sent: Columns) -> _Written:
-        direction = 2 * sent["at"] + (sent["group_id"] != sent["client"])
+        direction = 2 * sent["connection"] + ~self._is_client(sent)
         order = np.lexsort((sent["order_seq_num"], direction))
-        if len(order):
-            order = order[(sent["order_seq_num"] < self._lives.limit_of(sent))[order]]
+        order = order[(sent["order_seq_num"] < self._limits.limit[sent["life"]])[order]]
         direction = direction[order]
         columns = {name: sent[name][order] for name in SENT}
         again = _same(direction, columns["order_seq_num"])
@@ -217,12 +156,11 @@ class _Board:
     def look_at_delivered(self, delivered: Columns, written: _Written) -> Numbers:
         """How far each direction was read."""
         reached = np.zeros(2 * len(self._connections), np.int64)
-        if not len(delivered["at"]):
-            return reached
-        limit, performed = self._lives.limit_of(delivered), delivered["performed"]
+        limit, performed = self._limits.limit[delivered["life"]], delivered["performed"]
         survives = np.where(performed == UNKNOWN, limit == NO_LIMIT, performed < limit - 1)
         rows = {name: one[survives] for name, one in delivered.items()}
-        direction = 2 * rows["at"] + (rows["group_id"] == rows["client"])
+        at = rows["connection"]
+        direction = 2 * at + self._is_client(rows)
         offset, digest, previous = rows["stream_offset"], rows["digest"], rows["previous"]
         np.maximum.at(reached, direction, offset)
         self._bound(offset)
@@ -230,7 +168,7 @@ class _Board:
         place = direction << OFFSET_BITS | offset
         order = np.argsort(place, kind="stable")
         wrong[order] |= _same(place[order]) & ~_same(digest[order])
-        self._wrong[rows["at"][wrong]] = True
+        self._wrong[at[wrong]] = True
         astray = offset > written.size[direction]
         astray &= (rows["wall_ns"] < self._end_ns[direction]) & self._is_told[direction]
         for side, back in (("left", 0), ("right", 1)):  # an empty message ends where the one before does
@@ -238,17 +176,15 @@ class _Board:
             found = np.clip(found, 0, max(len(written.place) - 1, 0))
             if len(written.place):
                 astray |= (written.place[found] == place) & (written.plain_digest[found] != digest)
-        self._astray[rows["at"][astray]] = True
+        self._astray[at[astray]] = True
         return reached
 
     def look_at_collected(self, collected: Columns, written: _Written, reached: Numbers) -> None:
         """No message that was collected is unread, as far as the reader's journals tell."""
-        if not len(collected["at"]) or not len(written.place):
-            return
-        survives = np.maximum(collected["performed"], 0) < self._lives.limit_of(collected)
+        survives = np.maximum(collected["performed"], 0) < self._limits.limit[collected["life"]]
         rows = {name: one[survives] for name, one in collected.items()}
-        by_client = (rows["group_id"] == rows["client"]) == rows["which"]
-        direction = 2 * rows["at"] + ~by_client
+        by_client = self._is_client(rows) == (rows["which"] == IS_SENT)
+        direction = 2 * rows["connection"] + ~by_client
         up_to = np.full(len(reached), np.iinfo(np.int64).min)
         np.maximum.at(up_to, direction, rows["up_to_timestamp"])
         furthest = rows["up_to_timestamp"] == up_to[direction]

@@ -60,24 +60,6 @@ def reading(outlined: pa.Table) -> Pass:
     return Pass(partial(read_clocks, limits), COLUMNS, {"kind": ("ClockRead",)})
 
 
-def worlds_with_steps_back(readings: Iterable[pa.RecordBatch], outlined: pa.Table) -> set[int]:
-    """The same question about whole worlds, of which all readings are here."""
-    columns = (outlined[name].to_pylist() for name in ("process", "life", "world", "group_id", "epoch"))
-    whose = {(process, life): rest for process, life, *rest in zip(*columns, strict=True)}
-    found: set[int] = set()
-    clocks: dict[tuple[int, ...], list[dict[str, int]]] = {}
-    for row in (row for batch in readings for row in batch.to_pylist()):
-        world, *group = whose[row["process"], row["life"]]
-        if row["last_at"] is None:
-            found.add(world)
-        clocks.setdefault((world, *group, row["clock_id"]), []).append(row)
-    for (world, *_), pieces in clocks.items():
-        ends = [(one["last_at"], one["last_value_ns"]) for one in pieces if one["last_at"] is not None]
-        if any(at < one["order_seq_num"] and one["value_ns"] < ns for one in pieces for at, ns in ends):
-            found.add(world)
-    return found
-
-
 def read_clocks(
     limits: Mapping[tuple[int, int], int], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:

@@ -5,8 +5,9 @@ finished   It was opened to a branch that was pruned, and closed by the end that
            tell; the branch that survives at the other end never knew of it, as the pruned one did. Or both
            groups had a pruned branch, and each surviving branch closed it with the other's pruned one.
 
-The simulator's checkers excuse the same (`simulator.checkers.excuses`); they know of the partition itself,
-journals only of the branch that it left behind.
+The simulator's checkers excuse the same (`simulator.checkers.excuses`); they know of the partition itself.
+What proves one in journals is a replica that was superseded (`lives.Life.split_off`): a branch that is merely
+not there any more may have been lost by a primary which should have gone on from it, and excuses nothing.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def excused_connections(records: DataFrame, lives: DataFrame, near: DataFrame) -
         *(_of_end(name, "met_astray") for name in fate),
         *(_of_end(name, "strayed") for name in fate),
     )
-    pruned = _pruned_groups(lives)
+    split = _split_groups(lives)
     for name in fate:
-        whose = pruned.select("world", F.col("group_id").alias(name), F.lit(True).alias(f"{name}_pruned"))
+        whose = split.select("world", F.col("group_id").alias(name), F.lit(True).alias(f"{name}_split"))
         met = met.withColumn(name, F.col(f"connection.{name}_group_id"))
         met = met.join(F.broadcast(whose), ["world", name], "left")
     finished = reduce(lambda left, right: left | right, _finished(fate))
@@ -60,10 +61,10 @@ def _finished(fate: dict[str, Column]) -> list[Column]:
 
     closed = {name: F.coalesce(one == "closed", F.lit(False)) for name, one in fate.items()}
     opened_to_pruned = [
-        closed[one] & ~says(f"{other}_known") & says(f"{other}_met_astray") & says(f"{other}_pruned")
+        closed[one] & ~says(f"{other}_known") & says(f"{other}_met_astray") & says(f"{other}_split")
         for one, other in (("client", "server"), ("server", "client"))
     ]
-    strayed = [says(f"{name}_strayed") & says(f"{name}_pruned") for name in fate]
+    strayed = [says(f"{name}_strayed") & says(f"{name}_split") for name in fate]
     return [*opened_to_pruned, closed["client"] & closed["server"] & strayed[0] & strayed[1]]
 
 
@@ -77,7 +78,7 @@ def _ends(rows: DataFrame, lives: DataFrame) -> DataFrame:
     """Of each end its fate, whether the surviving branch knew of it, a pruned one did, or went on with it.
     Only a primary's word on the end of a connection counts, for it is recorded with its order entry; and the
     first: an application that has closed cannot be told more."""
-    whose = lives.select(*BEFORE, "epoch", "limit", "pruned")
+    whose = lives.select(*BEFORE, "epoch", "limit", "split_off")
     taken = rows.select(
         *("world", "group_id", "connection", *BEFORE, "kind", "how", "wall_ns", "size", "position"),
         *(F.coalesce("order_seq_num", "performed").alias("number"), by_other().alias("by_other")),
@@ -90,16 +91,16 @@ def _ends(rows: DataFrame, lives: DataFrame) -> DataFrame:
     end_ns = F.when(ended, F.col("wall_ns"))
     # A branch that was pruned wrote bytes, or the end behind the message that opened the connection.
     astray = (
-        ~survives & (kind == "Sent") & ((F.col("size") > 0) | (F.col("pruned") & (F.col("position") > 1)))
+        ~survives & (kind == "Sent") & ((F.col("size") > 0) | (F.col("split_off") & (F.col("position") > 1)))
     )
     return taken.groupBy(*END, "epoch").agg(
         F.min_by("how", end_ns).alias("fate"),
         F.max(survives & ((kind != "ConnectionEnded") | ~F.col("by_other"))).alias("known"),
-        F.max(~survives & F.col("pruned")).alias("met_astray"),
+        F.max(~survives & F.col("split_off")).alias("met_astray"),
         F.max(astray).alias("strayed"),
     )
 
 
-def _pruned_groups(lives: DataFrame) -> DataFrame:
-    """Those of which somebody did on a side branch what the surviving one does not have."""
-    return lives.filter(F.col("pruned") & F.expr(IS_CUT)).select("world", "group_id").distinct()
+def _split_groups(lives: DataFrame) -> DataFrame:
+    """Those of which somebody did behind a partition what the surviving branch does not have."""
+    return lives.filter(F.col("split_off") & F.expr(IS_CUT)).select("world", "group_id").distinct()

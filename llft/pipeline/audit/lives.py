@@ -55,6 +55,9 @@ class Life:
     """Operations from this number on are not of the surviving branch."""
     pruned: bool = False
     """It was on a side branch at its end."""
+    split_off: bool = False
+    """The same, and a replica of its group was told so: that proves a partition, or a pause, which looks the
+    same to all others. Without it the branch may as well have been lost by a fault of the protocol."""
     partial: bool = False
     """Not all journals of this history are here, or one has a gap: what is not found may yet have been."""
 

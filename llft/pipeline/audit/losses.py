@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from llft.pipeline.audit.whole import Row, Whole
     from llft.pipeline.scan import Rows
 
 PRUNED = "pruned_operations"
@@ -103,17 +104,48 @@ def _lost(rows: pa.RecordBatch, cut: Cut) -> pa.RecordBatch:
 
 
 def tell(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All of a group is here. Of several who did it the first is named."""
+    """All of a group is here."""
     import pyarrow as pa
 
+    found = [one._asdict() for one in told(row for batch in batches for row in batch.to_pylist())]
+    yield from pa.Table.from_pylist(found, schema=to_arrow_schema(FINDING_SCHEMA)).to_batches()
+
+
+def told(rows: Iterable[dict[str, Any]]) -> list[Finding]:
+    """`LOST_SCHEMA`, all rows of each group. Of several who did it the first is named."""
     first: dict[tuple[int, ...], dict[str, Any]] = {}
-    for row in (row for batch in batches for row in batch.to_pylist()):
+    for row in rows:
         key = tuple(row[name] for name in LOST[:-2])
         known = first.setdefault(key, row)
         if (row["wall_ns"], row["replica"]) < (known["wall_ns"], known["replica"]):
             first[key] = row
-    found = [_finding(row)._asdict() for _, row in sorted(first.items())]
-    yield from pa.Table.from_pylist(found, schema=to_arrow_schema(FINDING_SCHEMA)).to_batches()
+    return [_finding(row) for _, row in sorted(first.items())]
+
+
+def lost_in(whole: Whole) -> list[Finding]:
+    """The same of whole worlds."""
+    cut = [number for number, life in enumerate(whole.lives) if life.last_number >= life.limit]
+    return told(
+        _lost_row(whole, row)
+        for row in (whole.rows("Operated", cut) if cut else ())
+        if row.record.order_seq_num >= whole.lives[row.life].limit
+    )
+
+
+def _lost_row(whole: Whole, row: Row) -> dict[str, Any]:
+    life, record = whole.lives[row.life], row.record
+    return {
+        "world": whole.worlds[row.life],
+        "group_id": life.group_id,
+        "epoch": life.epoch,
+        "view_num": record.stamp.view.primary_view_num,
+        "view_precedence": record.stamp.view.precedence,
+        "order_seq_num": record.order_seq_num,
+        "wall_ns": row.wall_ns,
+        "replica": str(life.birth_id),
+        "entry": record.entry,
+        "pruned": life.pruned,
+    }
 
 
 def _finding(row: dict[str, Any]) -> Finding:

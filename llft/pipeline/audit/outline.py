@@ -49,6 +49,7 @@ LIFE_SCHEMA = StructType(
         StructField("last_wall_ns", LongType()),
         StructField("last_number", LongType()),
         StructField("pruned", BooleanType()),
+        StructField("split_off", BooleanType()),
         StructField("partial", BooleanType()),
     ]
 )
@@ -205,10 +206,12 @@ def _text(rare: dict[str, Any]) -> str | None:
     """What a replica says that found itself diverging (D-09)."""
     if rare["kind"] != "Diverged":
         return None
-    return (
-        f"its message {rare['position']} on {ConnectionId(**rare['connection'])} has the digest "
-        f"{rare['found']:#x}, the primary's {rare['expected']:#x}"
-    )
+    connection = ConnectionId(**rare["connection"])
+    return divergence_text(connection, rare["position"], rare["expected"], rare["found"])
+
+
+def divergence_text(connection: ConnectionId, position: int, expected: int, found: int) -> str:
+    return f"its message {position} on {connection} has the digest {found:#x}, the primary's {expected:#x}"
 
 
 def judge(world: int, group_id: int, lives: Sequence[Life]) -> list[Finding]:
@@ -234,6 +237,7 @@ def _as_row(life: Life) -> dict[str, Any]:
         "last_wall_ns": life.last_wall_ns,
         "last_number": life.last_number,
         "pruned": life.pruned,
+        "split_off": life.split_off,
         "partial": life.partial,
     }
 

@@ -120,7 +120,7 @@ def run_starts(*keys: Numbers, room: Numbers | None = None) -> Numbers:
     """Where a row differs from the one before it in any key."""
     count = len(keys[0])
     differs = np.empty(count, dtype=bool) if room is None else room[:count]
-    differs[0] = True
+    differs[:1] = True
     np.not_equal(keys[0][1:], keys[0][:-1], out=differs[1:])
     for begin in range(1, count, BLOCK_ROWS):
         end = min(begin + BLOCK_ROWS, count)

@@ -38,6 +38,7 @@ OUTCOME_SCHEMA = _columns(
     trace_hash=StringType(),
     simulated_ns=LongType(),
     records=LongType(),
+    doubtful=BooleanType(),
     cpu_s=DoubleType(),
 )
 """A row per seed (`outcome.row_of`)."""

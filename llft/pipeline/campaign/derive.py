@@ -27,20 +27,26 @@ class Derived:
     lane: Numbers
     place: Numbers
     life: Numbers
+    begins: Numbers
+    """Which rows are the first of a life."""
     span: Numbers
     performed: Numbers
     performed_unknown: Numbers
+    number: Numbers
+    """Of an operation; 0 of all else."""
+    wall_ns: Numbers
     forgotten: Numbers
     """What has no predecessor in its span may have had one."""
     rare: Numbers
 
 
-def derive(gathered: Gathered, stamps: dict[str, Numbers], fields: dict[type, dict[str, Numbers]]) -> Derived:
+def derive(gathered: Gathered) -> Derived:
+    stamps = gathered.stamps.joined()
     order = np.argsort(stamps["lane"], kind="stable")
     kind, lane = stamps["kind"][order], stamps["lane"][order]
     index = np.arange(len(order))
     first = _latest(_flags(len(order), run_starts(lane)), index)
-    number, is_joining = _of_some(gathered, stamps["kind"], fields)
+    number, is_joining = _of_some(gathered, stamps["kind"])
     begins = _life_begins(kind, first, is_joining[order])
     behind_gap = np.append(False, _is(kind, Gap)[:-1]) & ~begins
     spans = begins | behind_gap
@@ -52,6 +58,7 @@ def derive(gathered: Gathered, stamps: dict[str, Numbers], fields: dict[type, di
     performed = np.where(last >= span_first, number[last], 0)
     performed_unknown = unknown & (last < span_first)
     life_number = np.cumsum(begins)
+    offset_ns = np.array([one.wall_offset_ns for one in gathered.lanes], np.int64)
     follows = ~performed_unknown & (number == performed + 1)
     return Derived(
         order=order,
@@ -59,9 +66,12 @@ def derive(gathered: Gathered, stamps: dict[str, Numbers], fields: dict[type, di
         lane=lane,
         place=index - first + 1,
         life=life_number - life_number[first],
+        begins=begins,
         span=np.cumsum(spans),
         performed=performed,
         performed_unknown=performed_unknown,
+        number=number,
+        wall_ns=stamps["time_ns"][order] + offset_ns[lane],
         # A state has the connections' past in it.
         forgotten=unknown | (_before(_is(kind, StateApplied), index) >= _latest(begins, index)),
         rare=_IS_RARE[kind] | (begins & ~_is(kind, Called)) | (operated & ~follows),
@@ -81,16 +91,13 @@ def previous(derived: Derived, rows: Numbers, key: Numbers, values: Numbers) -> 
     return found, unknown
 
 
-def _of_some(
-    gathered: Gathered, kind: Numbers, fields: dict[type, dict[str, Numbers]]
-) -> tuple[Numbers, Numbers]:
+def _of_some(gathered: Gathered, kind: Numbers) -> tuple[Numbers, Numbers]:
     """The numbers of operations, and who begins to join; of other records 0."""
     number, is_joining = np.zeros(len(kind), np.int64), np.zeros(len(kind), bool)
-    if Operated in fields:
-        number[_is(kind, Operated)] = fields[Operated]["order_seq_num"]
-    if RoleChanged in fields:
-        joining = gathered.codes["role"].get(JOINING, -1)
-        is_joining[_is(kind, RoleChanged)] = fields[RoleChanged]["role"] == joining
+    if Operated in gathered.fields:
+        number[_is(kind, Operated)] = gathered.fields[Operated].joined()["order_seq_num"]
+    for at in np.flatnonzero(_is(kind, RoleChanged)).tolist():
+        is_joining[at] = gathered.records[at].role == JOINING  # type: ignore[union-attr]
     return number, is_joining
 
 

@@ -1,5 +1,5 @@
 """The records of simulated worlds as the rows that journals on disk become: the same columns, the same
-audit.
+audit. Of the few worlds that all checks have to be made of, or whose journals are to be kept.
 
 A batch of rows for each kind, which fills few of the columns; in it process by process, as sealed records
 lie: whoever reads them meets long runs of one owner.
@@ -7,23 +7,23 @@ lie: whoever reads them meets long runs of one owner.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pyspark.sql.types import LongType
 
-from llft.journal.record import SCHEMA_VERSION, ClockRead, Delivered, Operated, Sent
+from llft.journal.record import RECORD_TYPES, SCHEMA_VERSION, ClockRead, Delivered, Operated, Record, Sent
 from llft.pipeline.audit.prints import Numbers
 from llft.pipeline.campaign.derive import Derived, derive, previous
-from llft.pipeline.campaign.gathered import KIND_CODES, Gathered, gather
-from llft.pipeline.decode import digests_of
+from llft.pipeline.campaign.gathered import Codes, Gathered
+from llft.pipeline.decode import content_of
 from llft.pipeline.ingest import arrow_schema, value_array
+from llft.pipeline.schema import KIND_FIELDS, RECORD_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
-
-__all__ = ["SOURCE", "Gathered", "gather", "table_of"]
 
 SOURCE = "simulated"
 PREDECESSORS = {
@@ -32,88 +32,75 @@ PREDECESSORS = {
     Sent: ("connection", "position"),
 }
 """Of a kind what its rows are told apart by, and what is wanted of the one before."""
+WHOLE_NUMBERS = frozenset(one.name for one in RECORD_SCHEMA if one.dataType == LongType())
 
 
-def table_of(gathered: Gathered) -> pa.Table | None:
+def table_of(gathered: Gathered, derived: Derived | None = None) -> pa.Table | None:
     """None if there is nothing: no file is better than an empty one. A chunk for each kind; operations that
     are rare have their own, for whoever looks for what is rare would have to read all others else."""
     import pyarrow as pa
 
-    if not gathered.lanes:
+    if not gathered.records:
         return None
-    stamps = gathered.stamps.joined()
-    fields = {kind: columns.joined() for kind, columns in gathered.fields.items()}
-    writer = _Writer(gathered, stamps, derive(gathered, stamps, fields))
-    return pa.Table.from_batches(
-        [batch for kind, columns in fields.items() for batch in writer.batches(kind, columns)]
-    )
+    writer = _Writer(gathered, derived or derive(gathered))
+    return pa.Table.from_batches([batch for kind in RECORD_TYPES for batch in writer.batches(kind)])
 
 
 class _Writer:
-    def __init__(self, gathered: Gathered, stamps: dict[str, Numbers], derived: Derived) -> None:
-        self._gathered = gathered
-        self._stamps = stamps
+    def __init__(self, gathered: Gathered, derived: Derived) -> None:
+        self._records = gathered.records
         self._derived = derived
         self._nulls: dict[pa.DataType, pa.Array] = {}
-        worlds, births, processes, offsets = zip(*gathered.lanes, strict=True)
+        worlds, births, _, processes, _ = zip(*gathered.lanes, strict=True)
         self._world, self._process = np.array(worlds, np.int64), np.array(processes, np.int64)
-        self._offset_ns = np.array(offsets, np.int64)
         self._births = value_array(births, arrow_schema().field("birth_id").type)
-        entries = list(gathered.codes.get("entry", ()))
-        self._entry_contents = _contents(entry.encode("utf-8", "surrogatepass") for entry in entries)
-        self._values = {
-            name: value_array(list(codes), arrow_schema().field(name).type)
-            for name, codes in gathered.codes.items()
-        }
 
-    def batches(self, kind: type, fields: dict[str, Numbers]) -> Iterator[pa.RecordBatch]:
-        rows = np.flatnonzero(self._derived.kind == KIND_CODES[kind])
-        in_order = np.sort(self._derived.order[rows])
+    def batches(self, kind: type) -> Iterator[pa.RecordBatch]:
+        rows = np.flatnonzero(self._derived.kind == RECORD_TYPES.index(kind))
+        parts = [rows]
         if kind is Operated:
             rare = self._derived.rare[rows]
-            parts = [part for part in (rows[rare], rows[~rare]) if len(part)]
-        else:
-            parts = [rows]
-        yield from (self._batch(kind, fields, part, in_order) for part in parts)
+            parts = [rows[rare], rows[~rare]]
+        yield from (self._batch(kind, part) for part in parts if len(part))
 
-    def _batch(
-        self, kind: type, fields: dict[str, Numbers], rows: Numbers, in_order: Numbers
-    ) -> pa.RecordBatch:
+    def _batch(self, kind: type, rows: Numbers) -> pa.RecordBatch:
         import pyarrow as pa
 
-        records = self._derived.order[rows]
-        # Fields are in the order of the kind's records, rows in that of processes.
-        at = np.searchsorted(in_order, records)
-        own = {name: values[at] for name, values in fields.items()}
-        columns = dict(self._common(kind, rows, records))
-        columns |= {name: self._array(name, values) for name, values in own.items()}
-        columns |= self._compared(kind, own)
+        records = [self._records[at] for at in self._derived.order[rows].tolist()]
+        stamps, *fields = zip(*records, strict=True)
+        own = dict(zip(KIND_FIELDS[kind.__name__], fields, strict=True))
+        columns = dict(self._common(kind, rows, stamps))
+        columns |= {name: _array(name, values) for name, values in own.items()}
+        columns |= _compared(kind, records)
         if kind in PREDECESSORS:
             key, value = PREDECESSORS[kind]
-            columns["previous"] = _nullable(*previous(self._derived, rows, own[key], own[value]))
+            before = previous(
+                self._derived, rows, Codes().of(own[key], len(rows)), np.array(own[value], np.int64)
+            )
+            columns["previous"] = _nullable(*before)
         arrays = [
             columns[one.name] if one.name in columns else self._nothing(one.type, len(rows))
             for one in arrow_schema()
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema())
 
-    def _common(self, kind: type, rows: Numbers, records: Numbers) -> Iterator[tuple[str, pa.Array]]:
+    def _common(self, kind: type, rows: Numbers, stamps: Sequence[Any]) -> Iterator[tuple[str, pa.Array]]:
         import pyarrow as pa
 
         derived, count, lane = self._derived, len(rows), self._derived.lane[rows]
-        time_ns = self._stamps["time_ns"][records]
+        time_ns, group_id, _, view = zip(*stamps, strict=True)
         yield "world", pa.array(self._world[lane])
         yield "source", pa.repeat(pa.scalar(SOURCE), count)
         yield "place", pa.array(derived.place[rows])
         yield "version", pa.repeat(pa.scalar(SCHEMA_VERSION, pa.int32()), count)
         yield "kind", pa.repeat(pa.scalar(kind.__name__), count)
-        yield "time_ns", pa.array(time_ns)
-        yield "group_id", pa.array(self._stamps["group_id"][records])
+        yield "time_ns", _array("time_ns", time_ns)
+        yield "group_id", _array("group_id", group_id)
         yield "birth_id", self._births.take(pa.array(lane))
-        yield "view", self._array("view", self._stamps["view"][records])
+        yield "view", _array("view", view)
         yield "process", pa.array(self._process[lane])
         yield "life", pa.array(derived.life[rows].astype(np.int32))
-        yield "wall_ns", pa.array(time_ns + self._offset_ns[lane])
+        yield "wall_ns", pa.array(derived.wall_ns[rows])
         yield "performed", _nullable(derived.performed[rows], derived.performed_unknown[rows])
         yield "rare", pa.array(derived.rare[rows])
 
@@ -125,35 +112,25 @@ class _Writer:
             self._nulls[of] = pa.nulls(len(self._derived.kind), of)
         return self._nulls[of].slice(0, count)
 
-    def _array(self, name: str, values: Numbers) -> pa.Array:
-        import pyarrow as pa
 
-        return self._values[name].take(pa.array(values)) if name in self._values else pa.array(values)
+def _array(name: str, values: Sequence[Any]) -> pa.Array:
+    import pyarrow as pa
 
-    def _compared(self, kind: type, own: dict[str, Numbers]) -> dict[str, pa.Array]:
-        """What replicas must have in common, by `decode`."""
-        import pyarrow as pa
+    if name in WHOLE_NUMBERS:
+        return pa.array(np.fromiter(values, np.int64, len(values)))
+    codes = Codes()
+    at = codes.of(values, len(values))
+    return value_array(list(codes), arrow_schema().field(name).type).take(pa.array(at))
 
-        if kind is Operated:
-            return {"content": pa.array(self._entry_contents[own["entry"]])}
-        if kind is Sent:
-            connections = np.array(list(self._gathered.codes["connection"]), np.int64)
-            names = ("position", "timestamp", "size", "digest", "order_seq_num")
-            columns = [*connections[own["connection"]].T, *(own[name] for name in names)]
-            return {"content": pa.array(_contents(_packed(columns)))}
-        if kind is ClockRead:
-            return {"content": pa.array(_contents(_packed([own["clock_id"], own["value_ns"]])))}
+
+def _compared(kind: type, records: Sequence[Record]) -> dict[str, pa.Array]:
+    """What replicas must have in common, by `decode`."""
+    import pyarrow as pa
+
+    if kind not in (Operated, Sent, ClockRead):
         return {}
-
-
-def _packed(columns: Sequence[Numbers]) -> Iterator[bytes]:
-    """Row by row, as `decode` packs them."""
-    data, width = np.stack(columns, axis=1).astype("<i8").tobytes(), 8 * len(columns)
-    return (data[at : at + width] for at in range(0, len(data), width))
-
-
-def _contents(every: Iterable[bytes]) -> Numbers:
-    return np.frombuffer(digests_of(every), "<i8")
+    every = [content_of(record) for record in records]
+    return {"content": pa.array(every, pa.int64())}
 
 
 def _nullable(values: Numbers, unknown: Numbers) -> pa.Array:

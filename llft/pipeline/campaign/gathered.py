@@ -1,28 +1,38 @@
 """The records of simulated worlds as columns of numbers.
 
-Seven thousand records a seed go this way, in the processor time of the simulation: nothing here is done
-record by record but in the interpreter's own loops. What is no number (births, views, connections, texts)
-is so few different values that each is given a number.
+Six thousand records a seed go this way, in the processor time of the simulation: nothing here is done
+record by record but in the interpreter's own loops, and nothing that the checks of whole worlds can do
+without (`encode` makes the rest, of the few worlds that are written down). What is no number is so few
+different values in a world that each is given one.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from pyspark.sql.types import LongType
 
 from llft.identifiers import BirthId
-from llft.journal.record import RECORD_TYPES, Record
+from llft.journal.record import RECORD_TYPES, ClockRead, Collected, Delivered, Operated, Record, Sent
 from llft.pipeline.audit.prints import Numbers
 from llft.pipeline.decode import process_number
-from llft.pipeline.schema import KIND_FIELDS, RECORD_SCHEMA
 
 KIND_CODES: dict[type, int] = {kind: code for code, kind in enumerate(RECORD_TYPES)}
-WHOLE_NUMBERS = frozenset(one.name for one in RECORD_SCHEMA if one.dataType == LongType())
+WANTED: dict[type, tuple[str, ...]] = {
+    Operated: ("order_seq_num", "entry"),
+    Sent: ("connection", "position", "timestamp", "size", "digest", "order_seq_num"),
+    Delivered: ("connection", "size", "stream_offset", "digest"),
+    Collected: ("connection", "which", "up_to_timestamp"),
+    ClockRead: ("clock_id", "value_ns", "order_seq_num"),
+}
+"""Of the kinds of which there are many, the fields that are looked at. The others are few, and looked at as
+they are."""
+CODED = frozenset(("entry", "which", "connection"))
+
+_STAMP = itemgetter(0)
 
 
 class Codes(dict[Any, int]):
@@ -41,6 +51,7 @@ class Lane(NamedTuple):
 
     world: int
     birth_id: BirthId
+    group_id: int
     process: int
     wall_offset_ns: int
 
@@ -60,46 +71,56 @@ class Columns:
 
 @dataclass(slots=True)
 class Gathered:
+    records: list[Record] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     stamps: Columns = field(default_factory=Columns)
-    """Of all records, in their order: kind, lane, time, group, view."""
+    """Of all records, in their order: kind, lane, time."""
     fields: dict[type, Columns] = field(default_factory=dict)
-    """Of the records of a kind, in their order."""
-    codes: dict[str, Codes] = field(default_factory=dict)
-    """Of a column that has no numbers: what its codes stand for."""
-
-    def column(self, name: str, values: Iterable[Any], count: int) -> Numbers:
-        if name in WHOLE_NUMBERS:
-            return np.fromiter(values, np.int64, count)
-        return self.codes.setdefault(name, Codes()).of(values, count)
+    """Of the records of a kind that there are many of, in their order: `WANTED`. Equal entries have equal
+    numbers within a world, connections a number of their own in each."""
+    connections: list[tuple[int, ...]] = field(default_factory=list)
+    """What their numbers stand for: world, client, server, number."""
 
 
 def gather(into: Gathered, records: Iterable[Record], *, world: int) -> None:
     """Each process's records in their order, which is that of its journal."""
-    by_kind: dict[type, list[Record]] = defaultdict(list)
     every = list(records)
     if not every:
         return
-    for record in every:
-        by_kind[type(record)].append(record)
-    _gather_stamps(into, every, world)
-    for kind, rows in by_kind.items():
-        columns = into.fields.setdefault(kind, Columns())
-        _, *fields = zip(*rows, strict=True)
-        for name, values in zip(KIND_FIELDS[kind.__name__], fields, strict=True):
-            columns.add(name, into.column(name, values, len(rows)))
+    into.records += every
+    kinds = _gather_stamps(into, every, world)
+    codes: dict[str, Codes] = {name: Codes() for name in CODED}
+    codes["which"].update(sent=1, delivered=0)
+    for kind in WANTED:
+        at = np.flatnonzero(kinds == KIND_CODES[kind]).tolist()
+        if at:
+            _gather_fields(into, kind, list(map(every.__getitem__, at)), codes)
+    into.connections += [(world, *connection) for connection in codes["connection"]]
 
 
-def _gather_stamps(into: Gathered, every: list[Record], world: int) -> None:
+def _gather_stamps(into: Gathered, every: list[Record], world: int) -> Numbers:
+    """Returns the kinds."""
     count = len(every)
-    time_ns, group_id, births, views = zip(*[record[0] for record in every], strict=True)
+    time_ns, group_id, births, _ = zip(*map(_STAMP, every), strict=True)
     births_here = Codes()
     lane = births_here.of(births, count)
     into.stamps.add("lane", lane + len(into.lanes))
-    into.stamps.add("kind", np.fromiter(map(KIND_CODES.__getitem__, map(type, every)), np.int64, count))
+    kinds = np.fromiter(map(KIND_CODES.__getitem__, map(type, every)), np.int64, count)
+    into.stamps.add("kind", kinds)
     into.stamps.add("time_ns", np.fromiter(time_ns, np.int64, count))
-    into.stamps.add("group_id", np.fromiter(group_id, np.int64, count))
-    into.stamps.add("view", into.column("view", views, count))
     for birth_id, first in zip(births_here, np.unique(lane, return_index=True)[1].tolist(), strict=True):
         process = process_number(world, group_id[first], birth_id)
-        into.lanes.append(Lane(world, birth_id, process, birth_id.start_ns - time_ns[first]))
+        offset_ns = birth_id.start_ns - time_ns[first]
+        into.lanes.append(Lane(world, birth_id, group_id[first], process, offset_ns))
+    return kinds
+
+
+def _gather_fields(into: Gathered, kind: type, rows: list[Record], codes: dict[str, Codes]) -> None:
+    columns = into.fields.setdefault(kind, Columns())
+    fields = dict(zip(kind._fields, zip(*rows, strict=True), strict=True))  # type: ignore[attr-defined]
+    for name in WANTED[kind]:
+        if name not in CODED:
+            columns.add(name, np.fromiter(fields[name], np.int64, len(rows)))
+            continue
+        coded = codes[name].of(fields[name], len(rows))
+        columns.add(name, coded + len(into.connections) if name == "connection" else coded)

@@ -1,4 +1,5 @@
-"""The driver's part of a campaign: give out batches, watch them come in, have the audit judge them, compare.
+"""The driver's part of a campaign: give out batches, watch them come in, have all checks made of doubtful
+worlds, compare.
 
 A slice of batches is one Spark job, a batch is one task: Spark gives it to another executor if the first is
 lost. What a batch leaves are files, so a campaign that was interrupted, however, goes on with the first
@@ -7,21 +8,22 @@ batch that has none.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from llft.pipeline.audit.doubtful import judge_doubtful
 from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION
-from llft.pipeline.audit.worlds import judge_worlds
 from llft.pipeline.campaign.outcome import RunSeed
 from llft.pipeline.campaign.plan import Batch, Campaign, Directory
-from llft.pipeline.campaign.work import worker
+from llft.pipeline.campaign.work import Work, worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,11 +59,12 @@ def run_campaign(
         begun_s = time.monotonic()
         todo = [batch for batch in batches if not directory.is_done(batch)]
         if todo:
-            _simulate(spark, run_seed, campaign, todo, directory, tell=tell)
+            work = worker(run_seed, campaign.cells, directory, keep_journals=keep_journals)
+            _simulate(spark, work, todo, Count.of(campaign, directory), tell=tell)
             simulated += sum(len(batch.seeds) for batch in todo)
         simulated_s = time.monotonic()
         if not directory.finding_file(number).exists():
-            _judge(spark, batches, directory, number)
+            _settle(spark, batches, directory, number)
         if not keep_journals:
             _forget_clean(batches, directory, number)
         simulating_s += simulated_s - begun_s
@@ -69,20 +72,10 @@ def run_campaign(
     return Timing(simulating_s, judging_s, simulated)
 
 
-def _simulate(
-    spark: SparkSession,
-    run_seed: RunSeed,
-    campaign: Campaign,
-    todo: Sequence[Batch],
-    directory: Directory,
-    *,
-    tell: Tell,
-) -> None:
+def _simulate(spark: SparkSession, work: Work, todo: Sequence[Batch], count: Count, *, tell: Tell) -> None:
     """A task per batch. The job runs in a thread, so that this one can count what has come in. An RDD:
     Spark's SQL has nothing to plan here, and takes seconds to begin with."""
-    work = worker(run_seed, campaign.cells, directory)
     given_out = spark.sparkContext.parallelize(todo, len(todo))
-    count = Count.of(campaign, directory)
     failures: list[Exception] = []
 
     def run() -> None:
@@ -122,35 +115,44 @@ class Count:
         return sum(self.sizes.get(name, 0) for name in os.listdir(self.path))
 
 
-def journal_files(batches: Sequence[Batch], directory: Directory) -> list[str]:
-    """Those there are: of a batch whose seeds left no record there is none."""
-    every = (directory.journal_file(batch.number) for batch in batches)
-    return [str(file) for file in every if file.exists()]
-
-
-def _judge(spark: SparkSession, batches: Sequence[Batch], directory: Directory, number: int) -> None:
-    """All records of a world are in the file of its batch, so the audit need not gather them."""
+def _settle(spark: SparkSession, batches: Sequence[Batch], directory: Directory, number: int) -> None:
+    """All checks of the worlds that are in doubt; what was found with what workers found at once. All records
+    of a world are in the file of its batch."""
+    import pyarrow as pa
     from pyarrow import parquet
 
-    files = journal_files(batches, directory)
-    found = judge_worlds(spark, files) if files else to_arrow_schema(FINDING_SCHEMA).empty_table()
+    told: list[dict[str, Any]] = []
+    doubtful: list[int] = []
+    files: list[str] = []
+    for batch in batches:
+        rows = read_outcomes(directory, batch)
+        told += [found for row in rows for found in row["findings"]]
+        worlds = [row["world"] for row in rows if row["doubtful"]]
+        doubtful += worlds
+        files += [str(directory.journal_file(batch.number))] if worlds else []
+    tables = [pa.Table.from_pylist(told, schema=to_arrow_schema(FINDING_SCHEMA))]
+    if doubtful:
+        tables.append(judge_doubtful(spark, files, doubtful))
     target = directory.finding_file(number)
     draft = target.with_name(f".{target.name}")
-    parquet.write_table(found, draft)
+    parquet.write_table(pa.concat_tables(tables), draft)
     os.replace(draft, target)
+
+
+def read_outcomes(directory: Directory, batch: Batch) -> list[dict[str, Any]]:
+    with open(directory.outcome_file(batch.number), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
 def _forget_clean(batches: Sequence[Batch], directory: Directory, number: int) -> None:
     """Journals of batches about which there is nothing to find out: a seed gives them again at any time."""
-    from pyarrow import compute, parquet
+    from pyarrow import parquet
 
-    found = parquet.read_table(directory.finding_file(number), columns=["world", "severity"])
-    accused = found.filter(compute.equal(found["severity"], VIOLATION))["world"]
+    found = parquet.read_table(directory.finding_file(number), columns=["world", "severity"]).to_pylist()
+    accused = {one["world"] for one in found if one["severity"] == VIOLATION}
     for batch in batches:
         if not directory.journal_file(batch.number).exists():
             continue
-        outcomes = parquet.read_table(directory.outcome_file(batch.number), columns=["world", "violations"])
-        violated = compute.greater(compute.list_value_length(outcomes["violations"]), 0)
-        guilty = compute.or_(violated, compute.is_in(outcomes["world"], value_set=accused))
-        if not compute.any(guilty).as_py():
+        rows = read_outcomes(directory, batch)
+        if not any(row["violations"] or row["world"] in accused for row in rows):
             directory.journal_file(batch.number).unlink(missing_ok=True)

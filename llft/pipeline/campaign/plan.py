@@ -1,10 +1,12 @@
 """Which seeds, in which batches, and what of it is done: a campaign's directory.
 
     campaign.json              what was asked for; another campaign may not go on here
-    outcomes/batch-N.parquet   a row per seed (`columns.OUTCOME_SCHEMA`); its being there says that the batch
-    is done journals/batch-N.parquet   the records of its seeds; there before the outcomes are
-    findings/slice-N.parquet   what the audit found in a slice of batches; its being there says that it was
-    judged
+    outcomes/batch-N.json      a line per seed (`columns.OUTCOME_SCHEMA`), with what the audit found in it at
+                               once; its being there says that the batch is done
+    journals/batch-N.parquet   the records of its seeds, if there is a doubt or a violation, or all are kept;
+                               there before the outcomes are
+    findings/slice-N.parquet   all that the audit found in a slice of batches; its being there says that its
+                               doubts are settled
 
 Files come into being by a rename, so each is whole or not there. A batch is a function of the campaign, so
 whoever does it again writes the same.
@@ -20,11 +22,11 @@ from pathlib import Path
 from llft.errors import MisuseError
 from llft.pipeline.campaign.outcome import Cell
 
-SLICE_BATCHES = 64
+SLICE_BATCHES = 256
 LAST_PARTS = 4
 """The last two batches of a campaign are given out in so many parts each: else all wait for the one who was
 given a whole one last."""
-VERSION = 3
+VERSION = 4
 """Of how seeds are batched and journals lie: files of another one are not gone on with."""
 
 
@@ -91,7 +93,7 @@ class Directory:
     path: Path
 
     def outcome_file(self, batch: int) -> Path:
-        return self.path / "outcomes" / f"batch-{batch}.parquet"
+        return self.path / "outcomes" / f"batch-{batch}.json"
 
     def journal_file(self, batch: int) -> Path:
         return self.path / "journals" / f"batch-{batch}.parquet"

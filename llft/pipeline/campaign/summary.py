@@ -78,7 +78,7 @@ class Summary:
 
 def summarise(spark: SparkSession, campaign: Campaign, directory: Directory, replay: Replay) -> Summary:
     outcomes = (
-        spark.read.schema(OUTCOME_SCHEMA).parquet(str(directory.path / "outcomes" / "*.parquet")).cache()
+        spark.read.schema(OUTCOME_SCHEMA).json(str(directory.path / "outcomes" / "batch-*.json")).cache()
     )
     audited = _audited(spark, directory).cache()
     try:

@@ -39,9 +39,17 @@ def _judge_object(rows: pa.Table) -> pa.Table:
 def finding_of(rows: list[dict[str, Any]]) -> Finding | None:
     """The rows of one object. A target of which nobody has a model is a warning: less is proved than could
     be."""
+    calls = [call_of(row) for row in rows]
     world, group_id, target = (rows[0][name] for name in OBJECT)
+    return judge_calls(world, group_id, target, calls, max(row["wall_ns"] or 0 for row in rows))
+
+
+def judge_calls(
+    world: int, group_id: int, target: str, calls: list[Call], end_ns: int | None = None
+) -> Finding | None:
+    """`end_ns`: the time of day of the last."""
     try:
-        found = judge(target, [call_of(row) for row in rows])
+        found = judge(target, calls)
     except PeerError as error:
         return Finding(CONDITION, WARNING, world, group_id, found=target, explanation=str(error))
     if found is None:
@@ -56,7 +64,7 @@ def finding_of(rows: list[dict[str, Any]]) -> Finding | None:
         replica=contradiction.client,
         expected=contradiction.expected,
         found=contradiction.found,
-        wall_ns=max(row["wall_ns"] or 0 for row in rows),
+        wall_ns=end_ns,
         explanation=f"{target} of group {group_id}, {verdict}: {contradiction.client} has "
         f"{contradiction.found} at place "
         f"{contradiction.order} of the group's order ({contradiction.condition}); expected "
@@ -65,12 +73,10 @@ def finding_of(rows: list[dict[str, Any]]) -> Finding | None:
 
 
 def call_of(row: dict[str, Any]) -> Call:
-    returned = bool(row["return_ns"])
-    return Call(
-        client=row["client"],
-        operation=row["operation"],
-        result=row["result"] if returned else None,
-        call_ns=row["call_ns"],
-        return_ns=row["return_ns"] if returned else ENDLESS_NS,
-        order=row["call_order"] if returned else 0,
-    )
+    return call(*(row[name] for name in FIELDS[:-1]))
+
+
+def call(client: str, operation: str, result: str, call_ns: int, return_ns: int, call_order: int) -> Call:
+    if not return_ns:
+        return Call(client, operation, None, call_ns, ENDLESS_NS, 0)
+    return Call(client, operation, result, call_ns, return_ns, call_order)

@@ -3,12 +3,22 @@ for the content."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from llft.identifiers import BirthId, ViewId
-from llft.journal.record import Gap, MembershipChanged, RoleChanged, ViewInstalled
+from llft.journal.packed import START
+from llft.journal.record import (
+    ClockRead,
+    Gap,
+    MembershipChanged,
+    Operated,
+    Record,
+    RoleChanged,
+    Sent,
+    ViewInstalled,
+)
+from llft.journal.unpack_rows import unpack
 from llft.pipeline.decode import content_of, parse, process_number
 from llft.pipeline.watch.runs import Deeds, Run, Source, packed
 from llft.pipeline.watch.usual import BEGINNING, SPELLINGS
@@ -19,15 +29,18 @@ WANTED = tuple(f'["{name}"'.encode() for name in (*KINDS, *RARE))
 BATCH_RECORDS = 1 << 15
 """How many are gathered before they are handed on."""
 NO_RECORD = (ValueError, RecursionError)
+CODES: dict[type, int] = {kind: KINDS[kind.__name__] for kind in (Operated, Sent, ClockRead)}
 
 
 def runs_of(payloads: Iterable[bytes]) -> Iterator[list[Run]]:
     """None of them empty."""
     slimmer = Slimmer()
-    wanted = iter(payloads)
-    while some := list(islice(wanted, BATCH_RECORDS)):
-        if runs := slimmer.runs_of(some):
+    for payload in payloads:
+        slimmer.add(payload)
+        if slimmer.record_count >= BATCH_RECORDS and (runs := slimmer.take()):
             yield runs
+    if runs := slimmer.take():
+        yield runs
 
 
 class Slimmer:
@@ -38,18 +51,40 @@ class Slimmer:
         self.sources: dict[bytes, Source] = {}
         """By how it is spelled."""
         self.gathered: dict[tuple[int, Source], Deeds] = {}
+        self.record_count = 0
+        """Looked at since the last were taken."""
 
-    def runs_of(self, payloads: Sequence[bytes]) -> list[Run]:
-        """None of what does not parse or is not of interest: the audit tells about the first."""
-        self.gathered = {}
-        for payload in payloads:
-            try:
-                self._add(payload)
-            except NO_RECORD:
+    def take(self) -> list[Run]:
+        gathered, self.gathered, self.record_count = self.gathered, {}, 0
+        return [packed(code, source, deeds) for (code, source), deeds in gathered.items()]
+
+    def add(self, payload: bytes) -> None:
+        """Nothing of what does not parse or is not of interest: the audit tells about the first."""
+        try:
+            if payload.startswith(START):
+                self._add_packed(unpack(payload))
+            else:
+                self.record_count += 1
+                self._add_one(payload)
+        except NO_RECORD:
+            return
+
+    def _add_packed(self, records: list[Record]) -> None:
+        """They are all of one process in one view: what cannot be of one cannot be of all."""
+        self.record_count += len(records)
+        if not records:
+            return
+        _, group_id, birth_id, view = records[0].stamp
+        source = source_of(group_id, birth_id, view)
+        for record in records:
+            code = CODES.get(type(record))
+            if code is None:
                 continue
-        return [packed(code, source, deeds) for (code, source), deeds in self.gathered.items()]
+            content, number = content_of(record), record.order_seq_num  # type: ignore[union-attr]
+            if number >= 0 and content is not None:
+                self._deed(code, source, number, content)
 
-    def _add(self, payload: bytes) -> None:
+    def _add_one(self, payload: bytes) -> None:
         spelling = SPELLINGS.get(payload[:BEGINNING])
         usual = spelling.pattern.fullmatch(payload) if spelling is not None else None
         if spelling is not None and usual is not None:

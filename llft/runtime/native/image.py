@@ -18,13 +18,17 @@ ADDR_NO_RANDOMIZE = 0x0040000
 _ASK = 0xFFFFFFFF
 _MEANINGS = {
     "EXDEV": "another processor or kernel than the image's",
-    "ESTALE": "a library or program differs from the image's",
+    "ESTALE": "a library or program differs from the image's: if it was replaced since, restart the group",
+    "ENOENT": "the image, or a library or program that it needs, was removed or replaced",
     "EADDRNOTAVAIL": "addresses are randomised, or it is another interpreter",
     "EBADMSG": "it is no image of this version",
     "ENOTSUP": "memory shared with another process, or another C library",
     "ETIMEDOUT": "a thread cannot be stopped: it blocks signals",
+    "EBUSY": "the program has a use of its own for the signal by which threads are stopped",
     "EEXIST": "the addresses that images need are taken",
 }
+_LASTING = ("EXDEV", "ESTALE", "EADDRNOTAVAIL", "EBADMSG", "ENOTSUP")
+"""What another attempt would not help against."""
 
 
 class Taken(NamedTuple):
@@ -37,6 +41,11 @@ class Taken(NamedTuple):
 
 class ImageError(Exception):
     """Why there is no image, or none can be restored."""
+
+    def __init__(self, reason: str, *, lasts: bool = False) -> None:
+        """`lasts`: it will be no other, here."""
+        super().__init__(reason)
+        self.lasts = lasts
 
 
 def randomised() -> bool:
@@ -58,15 +67,21 @@ def forget_native_threads() -> None:
     _library().spool_forget()
 
 
+def impossible() -> str:
+    """Why no process here can have an image; "": it can."""
+    system = os.uname()
+    has_glibc = "CS_GNU_LIBC_VERSION" in os.confstr_names
+    if (system.sysname, system.machine) != ("Linux", "x86_64") or not has_glibc:
+        return f"images are for Linux on x86_64 with glibc, not for {system.sysname} on {system.machine}"
+    _, reason = build(os.environ)
+    return f"what takes images is not compiled: {reason}" if reason else ""
+
+
 def obstacle() -> str:
     """Why this process can have no image; "": it can."""
-    machine = os.uname().machine
-    if machine != "x86_64":
-        return f"images are for x86_64, not {machine}"
     if randomised():
-        return "its addresses are randomised"
-    _, reason = build(os.environ)
-    return reason
+        return impossible() or "its addresses are random: the kernel, or a container's rules, forbid others"
+    return impossible()
 
 
 def take(path: str, skipped: str) -> Taken:
@@ -110,4 +125,4 @@ _loaded: ctypes.PyDLL | None = None
 
 def _error(result: int) -> ImageError:
     name = errno.errorcode.get(-result, str(result))
-    return ImageError(_MEANINGS.get(name, os.strerror(-result)))
+    return ImageError(_MEANINGS.get(name, os.strerror(-result)), lasts=name in _LASTING)

@@ -29,6 +29,7 @@
 
 #define PARK_SIGNAL (SIGRTMAX - 3)
 #define PATIENCE_NS INT64_C(500000000)
+#define USUAL_NS INT64_C(15000000) /* whoever takes longer is looked at */
 #define STEP_NS 20000
 #define ROUNDS 5
 #define THREAD_BYTES 0x900 /* of the C library's description of a thread */
@@ -133,10 +134,10 @@ static int is_parked(const struct image *image, int tid) {
     return 0;
 }
 
-/* Signals whoever is not parked. Returns how many, or a negative errno. */
-static int signal_others(const struct image *image) {
+/* Visits whoever is not parked. Returns for how many that is true, or a negative errno. */
+static int count_others(const struct image *image, int (*visit)(int tid)) {
     char entries[1 << 14];
-    int self = (int)syscall(SYS_gettid), pid = (int)syscall(SYS_getpid), count = 0;
+    int self = (int)syscall(SYS_gettid), count = 0;
     int directory = (int)syscall(SYS_open, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return -errno;
@@ -144,12 +145,31 @@ static int signal_others(const struct image *image) {
     while ((got = syscall(SYS_getdents64, directory, entries, sizeof entries)) > 0)
         for (long at = 0; at < got; at += *(unsigned short *)(entries + at + 16)) {
             int tid = atoi(entries + at + 19);
-            if (tid > 0 && tid != self && !is_parked(image, tid) && !is_ours(tid) &&
-                !syscall(SYS_tgkill, pid, tid, PARK_SIGNAL))
+            if (tid > 0 && tid != self && !is_parked(image, tid) && !is_ours(tid) && visit(tid))
                 count++;
         }
     syscall(SYS_close, directory);
     return count;
+}
+
+static int send_signal(int tid) { return !syscall(SYS_tgkill, syscall(SYS_getpid), tid, PARK_SIGNAL); }
+
+static int has_signal(const char *text, const char *set) {
+    const char *found = strstr(text, set);
+    return found && strtoull(found + strlen(set), NULL, 16) >> (PARK_SIGNAL - 1) & 1;
+}
+
+/* Whether it blocks the signal, which waits for it: who is in the handler blocks it as well. */
+static int is_deaf(int tid) {
+    char path[64], text[1 << 13];
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+    int fd = (int)syscall(SYS_open, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0; /* it has ended */
+    long got = syscall(SYS_read, fd, text, sizeof text - 1);
+    syscall(SYS_close, fd);
+    text[got > 0 ? got : 0] = 0;
+    return has_signal(text, "SigPnd:\t") && has_signal(text, "SigBlk:\t");
 }
 
 static int64_t now_ns(void) {
@@ -158,15 +178,19 @@ static int64_t now_ns(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+/* The program stands still meanwhile: who blocks the signal is not waited for. */
 static int await(struct image *image, int32_t wanted) {
-    int64_t until = now_ns() + PATIENCE_NS;
+    int64_t until = now_ns() + PATIENCE_NS, look = now_ns() + USUAL_NS;
     for (int32_t place = 0; place < wanted;) {
         if (place < arrived && image->thread[place].state == 1) {
             place++;
             continue;
         }
-        if (now_ns() > until)
-            return ETIMEDOUT; /* somebody blocks the signal */
+        if (now_ns() > look) {
+            if (count_others(image, is_deaf) > 0 || now_ns() > until)
+                return ETIMEDOUT;
+            look = now_ns() + USUAL_NS;
+        }
         struct timespec step = {0, STEP_NS};
         syscall(SYS_nanosleep, &step, NULL);
     }
@@ -186,6 +210,11 @@ int park_others(struct image *image) {
     if (!tid_offset)
         return ENOTSUP;
     sigfillset(&action.sa_mask);
+    struct sigaction former;
+    if (sigaction(PARK_SIGNAL, NULL, &former))
+        return errno;
+    if (former.sa_handler != SIG_DFL && former.sa_handler != park)
+        return EBUSY; /* it is the program's */
     if (sigaction(PARK_SIGNAL, &action, NULL))
         return errno;
     arrived = 0;
@@ -193,7 +222,7 @@ int park_others(struct image *image) {
     __atomic_store_n(&current, image, __ATOMIC_SEQ_CST);
     int failed = 0, wanted = 0, more = 1;
     for (int round = 0; more > 0 && round < ROUNDS && !failed; round++) {
-        more = signal_others(image);
+        more = count_others(image, send_signal);
         failed = more < 0 ? -more : 0;
         wanted += more > 0 ? more : 0;
         if (!failed)

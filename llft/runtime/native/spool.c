@@ -26,7 +26,8 @@
 #define RING_BYTES (1u << 20)
 #define GATHERING_NS (5 * 1000 * 1000)  /* more may come; to wake up costs more than to write */
 #define BUSY_NS (20 * 1000 * 1000)      /* the same when so much came in that time: */
-#define BUSY_BYTES 4096
+#define BUSY_BYTES 512
+#define ALONE_NS (500 * 1000) /* of what nobody else writes down */
 #define PRESSING_BYTES (RING_BYTES / 4) /* with so much in the ring nobody waits for more */
 #define REFUSED_NS (50 * 1000 * 1000)
 
@@ -42,6 +43,7 @@ static struct {
     int waiting; /* the thread waits for news */
     int started;
     uint32_t epoch; /* how often it was emptied unwritten */
+    int alone;      /* nobody else writes down what comes */
     char ring[RING_BYTES];
 } spool = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER, .fd = -1};
 
@@ -100,13 +102,16 @@ static void *run(void *unused) {
             pthread_cond_wait(&spool.news, &spool.lock);
         }
         spool.waiting = 0;
-        gather(write_some() < BUSY_BYTES ? GATHERING_NS : BUSY_NS);
+        uint64_t size = write_some();
+        gather(spool.alone ? ALONE_NS : size < BUSY_BYTES ? GATHERING_NS : BUSY_NS);
     }
     return NULL;
 }
 
-/* Once in a process's life. Returns 0, or an errno. */
-int spool_start(void) {
+/* Once in a process's life. `alone`: no other process has what comes, and a kill takes what was gathered. Returns
+ * 0, or an errno. */
+int spool_start(int alone) {
+    spool.alone = alone;
     if (spool.started)
         return 0;
     pthread_condattr_t monotonic;

@@ -14,13 +14,14 @@ from llft.runtime.native.build import build
 SETTLE_BOUND_NS = 2_000_000_000
 
 
-def open_spool() -> tuple[Sink, str]:
-    """A way to the disk, and why it is the direct one if so, for people."""
+def open_spool(*, alone: bool = False) -> tuple[Sink, str]:
+    """A way to the disk, and why it is the direct one if so, for people. `alone`: nobody else writes it down,
+    so little is to be lost if this process is killed."""
     path, reason = build(os.environ)
     if not path:
         return DIRECT, f"the journal waits for the disk: {reason}"
     try:
-        return Spool(path), ""
+        return Spool(path, alone=alone), ""
     except OSError as error:
         return DIRECT, f"the journal waits for the disk: {error}"
 
@@ -28,7 +29,7 @@ def open_spool() -> tuple[Sink, str]:
 class Spool:
     __slots__ = ("_abandon", "_settle", "_write")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, alone: bool = False) -> None:
         # PyDLL keeps the interpreter's lock: to get it back would take longer than the call.
         quick, slow = ctypes.PyDLL(path), ctypes.CDLL(path)
         self._write = quick.spool_write
@@ -36,7 +37,7 @@ class Spool:
         self._settle = slow.spool_settle
         self._settle.argtypes = [ctypes.c_int64]
         self._abandon = quick.spool_abandon
-        failed = quick.spool_start()
+        failed = quick.spool_start(int(alone))
         if failed:
             raise OSError(failed, os.strerror(failed))
 

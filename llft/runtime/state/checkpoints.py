@@ -17,12 +17,13 @@ from llft.instant import SECOND
 from llft.journal.record import MembershipChanged, Record
 from llft.past.checkpoint import Base
 from llft.past.keeper import Keeper, Scratch
-from llft.past.source import IMAGE, NONE, Captured, Interposed, Source
+from llft.past.source import HOOKS, IMAGE, NONE, Captured, Interposed, Source
 from llft.runtime.arising import arise
 from llft.runtime.birthplace import Birthplace
 from llft.runtime.driver import Driver
 from llft.runtime.native import image
 from llft.runtime.settings import Settings
+from llft.runtime.state.choice import CONFIGURED, SIDE_BY_SIDE, WITHOUT_IMAGES
 from llft.runtime.state.hooks import RESTORE, SNAPSHOT, Hooks
 from llft.runtime.state.image_source import ImageSource
 from llft.runtime.state.restart import Restart
@@ -32,6 +33,20 @@ HELD_NS = 3 * SECOND
 """So long checkpoints and trials wait when somebody joins: it would have most of its way behind it."""
 STAGGERED = 4
 """So many replicas take their checkpoints at different lengths of the log, a quarter of its bound apart."""
+
+
+SOURCES = {
+    IMAGE: "checkpoints by image of the process",
+    HOOKS: f"checkpoints by the program's {SNAPSHOT} and {RESTORE}",
+}
+FIXED = {
+    (True, IMAGE): f", for it has no {SNAPSHOT}; its addresses are not random (--checkpoints none: they are)",
+    (True, HOOKS): "; its addresses are not random (--checkpoints hooks: they are)",
+    (False, IMAGE): ", as asked for; its addresses are not random",
+    (False, HOOKS): "",
+}
+"""By whether LLFT chose the source. Addresses were fixed before the program could be asked for hooks."""
+REMEDY = f"give its main module {SNAPSHOT} and {RESTORE}, and with --data files that belong to its state"
 
 
 class Life(Protocol):
@@ -55,7 +70,8 @@ class Checkpoints:
         _remove_stale(f"{life.path}.state-", "")
         self._driver = life.driver
         self._settings = settings.group(group)
-        self._may_have_images = settings.may_have_images(group)
+        self._against_images = life.specification.get(WITHOUT_IMAGES, CONFIGURED) or image.obstacle()
+        self._has_fixed_addresses = not image.randomised()
         self.keeper: Keeper | None = None
         self._interposed: Interposed | None = None
         self._hooks: Hooks | None = None
@@ -65,7 +81,7 @@ class Checkpoints:
         self._members: set[BirthId] = set()
         self._chosen = False
         self.reason = "the program neither listens nor has threads, as yet"
-        """Why there are no checkpoints."""
+        """Why there are no checkpoints, or were none possible when the source was chosen."""
 
     def program_begins(self, interposed: Interposed) -> None:
         """The interposition is in place, the program's first line is about to run."""
@@ -154,9 +170,33 @@ class Checkpoints:
 
     def statistics(self) -> dict[str, int | str]:
         if self.keeper is None or self._interposed is None:
-            return {"source": NONE, "why": self.reason}
-        outside = self._interposed.outside_state() if self.keeper.source.name == IMAGE else ""
-        return {**self.keeper.statistics(), "why_not": outside}
+            return {"source": NONE, "why": self.reason, "account": self.account()}
+        return {**self.keeper.statistics(), "why_not": self._why_not(), "account": self.account()}
+
+    def account(self) -> str:
+        """Which source it is, and why, in a line for people; "": that is not known yet. The words change when
+        something has changed that people should know, and are the same at all replicas."""
+        if not self._chosen:
+            return ""
+        if self.keeper is None:
+            return f"no checkpoints, the log is kept from birth, and memory grows with it: {self.reason}"
+        text = SOURCES[self.keeper.source.name]
+        if self._has_fixed_addresses:
+            text += FIXED[self._settings.checkpoints is Choice.AUTO, self.keeper.source.name]
+        why_not = self._why_not()
+        if not why_not:
+            return text
+        since = "its last checkpoint" if self.keeper.base else "birth"
+        return f"{text}; but none is taken now, and the log is kept from {since}: {why_not}"
+
+    def _why_not(self) -> str:
+        """What keeps checkpoints from being taken, as far as it is known already."""
+        assert self.keeper is not None and self._interposed is not None
+        if self.keeper.source.name != IMAGE:
+            return self.keeper.trouble
+        reason = self._interposed.outside_state() or self.keeper.trouble
+        reason = reason or ("" if self.keeper.base else self.reason)
+        return f"{reason.splitlines()[0]}; {REMEDY}" if reason else ""
 
     # -- the choice ------------------------------------------------------------------------------------
 
@@ -167,32 +207,27 @@ class Checkpoints:
         if source is None and self._settings.replication is Replication.SEMI_PASSIVE:
             self._life.say(f"semi-passive backups would have no state of this program: {self.reason}")
             self._life.say(
-                f"give its main module {SNAPSHOT} and {RESTORE}, or run it with --checkpoints image, "
-                "or with --replication semi-active"
+                f"give its main module {SNAPSHOT} and {RESTORE}, or run it with --replication semi-active"
             )
             self._life.different()
-        elif source is None:
-            self._life.say(f"no checkpoints, the log is kept from birth: {self.reason}")
-        else:
+        elif source is not None:
             self._keep_by(source)
-            self._life.say(f"checkpoints by {source.name}")
+        self._life.say(self.account())
 
     def _source(self) -> tuple[Source | None, str]:
         choice = self._settings.checkpoints
         assert self._hooks is not None
         if choice is Choice.NONE:
-            return None, "so it is configured"
+            return None, CONFIGURED
         if not self._driver.token:
-            return None, "threads run side by side (--threads ordered)"
+            return None, SIDE_BY_SIDE
         if choice is not Choice.IMAGE and self._hooks.are_there():
             return self._hooks, ""
-        if not self._may_have_images:
-            other = (
-                "" if choice is Choice.HOOKS else "; for images of hosts that are alike: --checkpoints image"
-            )
-            return None, f"the program has no {SNAPSHOT} and {RESTORE}{other}"
-        reason = image.obstacle()
-        return (None, reason) if reason else (self._image(), "")
+        if self._against_images:
+            without = "" if choice is Choice.IMAGE else f"the program has no {SNAPSHOT} and {RESTORE}, and "
+            return None, without + self._against_images
+        source = self._image()
+        return source, source.refusal()
 
     def _image(self) -> ImageSource:
         interposed, life = self._interposed, self._life

@@ -18,6 +18,7 @@ from llft.runtime.native import image
 from llft.runtime.native.image import ImageError
 from llft.runtime.priority import Behind
 from llft.runtime.state.open_files import OpenFile, open_files, working_directory
+from llft.runtime.state.room import lacking, own_bytes
 
 LIFELINES = "life-"
 """Mappings of these files are shared with other processes, by the runtime itself."""
@@ -53,16 +54,27 @@ class ImageSource:
 
     def obstacle(self) -> str:
         driver = self._driver
+        reason = self.refusal() or lacking(os.path.dirname(self._path), own_bytes())
+        if reason:
+            driver.pump_held = False
+            return reason
+        if driver.application.pump is not None or driver.dialogues.leaving is not None:
+            driver.pump_held = True
+            driver.poller.wake()
+            return "a thread of the program serves the network; it was asked to leave that"
+        return ""
+
+    def refusal(self) -> str:
+        """What of the program's state an image would not have; "": nothing that is known."""
         outside = self._interposed.outside_state()
         if not outside and originals.listdir(self._temporary):
             outside = "it has temporary files"
         if outside:
-            driver.pump_held = False
             return f"{outside}, and an image does not carry files"
-        if driver.application.pump is not None:
-            driver.pump_held = True
-            driver.poller.wake()
-            return "a thread of the program serves the network; it was asked to leave that"
+        try:
+            open_files()
+        except NotCapturedError as error:
+            return str(error)
         return ""
 
     def capture(self) -> Captured:

@@ -1,7 +1,7 @@
 """The program's own open files at a capture, and the same ones opened again in a restored process.
 
-Only regular files that are read. Everything else below the runtime's descriptors is state that an image does
-not carry, and an obstacle to it.
+Only regular files that are read, and /dev/null. Everything else below the runtime's descriptors is state that
+an image does not carry, and an obstacle to it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _readlink, _fstat, _lseek = posix.readlink, posix.fstat, posix.lseek
 _open, _dup2, _getcwd = posix.open, posix.dup2, posix.getcwd
 _F_GETFL, _F_GETFD = 3, 1
 _STANDARD = 3
+_NOWHERE = "/dev/null"
 _START, _CURRENT = 0, 1
 """Of lseek."""
 
@@ -45,10 +46,11 @@ def open_files() -> list[OpenFile]:
 
 def _describe(fd: int) -> OpenFile:
     path = _readlink(f"/proc/self/fd/{fd}")
-    if not stat.S_ISREG(_fstat(fd).st_mode) or not path.startswith("/") or path.endswith(" (deleted)"):
+    regular = stat.S_ISREG(_fstat(fd).st_mode) and path.startswith("/") and not path.endswith(" (deleted)")
+    if not regular and path != _NOWHERE:
         raise NotCapturedError(f"descriptor {fd} is {path}, which an image does not carry")
     flags = originals.fcntl(fd, _F_GETFL)
-    if flags & (posix.O_WRONLY | posix.O_RDWR):
+    if flags & (posix.O_WRONLY | posix.O_RDWR) and path != _NOWHERE:
         raise NotCapturedError(f"it has {path} open for writing")
     inheritable = not originals.fcntl(fd, _F_GETFD) & 1
     return OpenFile(fd, path, flags, _lseek(fd, 0, _CURRENT), inheritable)

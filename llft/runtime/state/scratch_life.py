@@ -14,7 +14,7 @@ from llft import originals
 from llft.errors import InvariantError
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.journal.batch import Batch
-from llft.journal.record import Record
+from llft.journal.record import Record, Stamp
 from llft.past.checkpoint import Checkpoint, Fingerprint, Told
 from llft.past.keeper import Verdict
 from llft.past.source import Interposed
@@ -51,6 +51,7 @@ class ScratchWorld:
 
     def write(self, record: Record) -> None: ...
     def write_batch(self, batch: Batch) -> None: ...
+    def write_frame(self, frame: bytes, count: int, first: Stamp) -> None: ...
     def flush(self) -> None: ...
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None: ...
     def store(self, checkpoint: Checkpoint, answer: Callable[[bool], None]) -> None: ...
@@ -70,7 +71,7 @@ class ScratchLife(ScratchWorld):
         self._endpoints: dict[str, int] = specification.get("endpoints", {})
         self._data = Data(*specification[DATA]).path if DATA in specification else ""
         self.driver = Driver(NoCore(), self, self, Poller())
-        self.call = self.driver.call
+        self.call, self.resume = self.driver.call, self.driver.resume
         self.spawn = self.driver.spawn
         self.current = self.driver.current
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from llft.past.history import Past
 from llft.runtime.own_directory import DATA
+from llft.runtime.state.choice import CONFIGURED, WITHOUT_IMAGES
 from llft.runtime.supervisor.data import data_of
 from llft.runtime.supervisor.program import Program
 from llft.runtime.supervisor.run_directory import RunDirectory
@@ -42,8 +43,8 @@ class Plan:
     """No member can be on another host."""
     gateway: bool = True
     first_replica: int = 1
-    fixed_addresses: bool = False
-    """For images (D-63): the replicas start at addresses that are not random."""
+    without_images: str = CONFIGURED
+    """Why states are no images (D-63); "": they may be, so replicas are at addresses that are not random."""
     durable: bool = False
     """Every replica keeps its history on disk; `sync`: each write waits for the disk."""
     sync: bool = False
@@ -89,6 +90,7 @@ def _specification(plan: Plan, directory: RunDirectory, slot: Slot, *, founds: b
     own: dict[str, Any] = {
         "temporary": str(directory.temporary(slot.name)),
         "program": list(plan.program.words),
+        WITHOUT_IMAGES: plan.without_images,
     }
     if plan.data:
         own[DATA] = data_of(directory.data, plan.data, slot.name)

@@ -103,10 +103,11 @@ class RunDirectory:
         raise MisuseError("group-already-runs", remedy, group=self.group, pid=pid)
 
     def release(self) -> None:
-        """Remove sockets, temporary files and pid file; journals and logs remain."""
+        """Remove sockets, states, temporary files and pid file; journals and logs remain."""
         if self._lock_fd < 0:
             return
         self._remove_sockets()
+        self._remove_states()
         for path in self.path.glob("*.tmp"):
             shutil.rmtree(path)
         self.pid_file.unlink(missing_ok=True)
@@ -152,8 +153,9 @@ class RunDirectory:
             raise MisuseError("run-directory-not-ours", remedy, path=str(self.path))
 
     def _clean(self) -> None:
-        """What an earlier run left: its sockets go, its logs and journals move to `previous/`."""
+        """What an earlier run left: its sockets and states go, its logs and journals move to `previous/`."""
         self._remove_sockets()
+        self._remove_states()
         previous = self.path / "previous"
         left = [*self.path.glob("*.log"), *self.path.glob("journal")]
         if left:
@@ -168,6 +170,14 @@ class RunDirectory:
         for pattern in ("*.sock", "gateway*.id", "life-*"):
             for path in self.path.glob(pattern):
                 path.unlink(missing_ok=True)
+
+    def _remove_states(self) -> None:
+        """Of replicas that were killed: an image has all that a program had in its memory. What a history
+        needs has a name in `durable/` as well."""
+        for pattern in ("replica-*.state-*", "replica-*.scratch.*"):
+            for path in self.path.glob(pattern):
+                if not path.is_dir():
+                    path.unlink(missing_ok=True)
 
     def _close_lock(self) -> None:
         os.close(self._lock_fd)

@@ -24,6 +24,7 @@ from llft.runtime.supervisor.founding import Founding
 from llft.runtime.supervisor.halting import TERMINATE_PATIENCE_S, halt
 from llft.runtime.supervisor.listening import Address, Listening
 from llft.runtime.supervisor.metrics import MetricsServer, prometheus_text
+from llft.runtime.supervisor.news import News
 from llft.runtime.supervisor.orders import orders_of
 from llft.runtime.supervisor.plan import Plan, environment_of
 from llft.runtime.supervisor.report import group_object
@@ -58,14 +59,14 @@ class Supervisor:
         self.replicas = {number: self._slot("replica", number) for number in numbers}
         self.gateway = self._slot("gateway", 1)
         self._listening = Listening(self.gateway, observer.told)
+        self._news = News(observer.told)
         self._interruptions = Interruptions()
         self._founding = Founding(
             plan.first_replica if plan.founds else None,
             may_found_again=plan.founds and plan.local,
             head_start_s=plan.head_start_s,
         )
-        self._past = plan.past
-        self._seen_s = 0.0
+        self._past, self._seen_s = plan.past, 0.0
         self._exit_status: int | None = None
 
     def _slot(self, kind: str, number: int) -> Slot:
@@ -150,7 +151,7 @@ class Supervisor:
         environment = environment_of(self.plan, self.directory, slot, founds=founds, past=self._past)
         slot.founds = founds
         try:
-            fixed = slot.kind == "replica" and self.plan.fixed_addresses
+            fixed = slot.kind == "replica" and not self.plan.without_images
             slot.start(self.plan.program.command(module), environment, fixed=fixed)
         except OSError as error:
             self._put_off(slot, error)
@@ -235,10 +236,9 @@ class Supervisor:
                 slot.signal(signal.SIGKILL)  # so that its clients know, and can come again
 
     def _note(self, slot: Slot, status: dict[str, Any], now_s: float) -> None:
-        before = (slot.role, (slot.status or {}).get("view"))
-        slot.status, slot.status_at_s, slot.unanswered = status, now_s, 0
-        if slot.kind == "replica" and before != (slot.role, status.get("view")) and slot.role:
-            self._observer.told(f"{slot.title} is {slot.role}, view {status.get('view')}")
+        former, slot.status = slot.status, status
+        slot.status_at_s, slot.unanswered = now_s, 0
+        self._news.take(slot, former)
 
     def _listening_wanted(self) -> list[Address]:
         """As the primary says; if it is on another host, as a backup here does, which runs the same program.

@@ -25,8 +25,14 @@ except ModuleNotFoundError:
 else:
     Datagrams = CompiledDatagrams
 AVAILABLE: Final = Datagrams is not None
+LINE_DESTINATIONS_MAX: Final = 16
 _PORT_BITS: Final = 16
 _PORT_MASK: Final = (1 << _PORT_BITS) - 1
+
+
+def line_of(transport: object) -> CompiledUdpTransport | None:
+    """For dialogues: the transport itself, if it is this one."""
+    return transport if isinstance(transport, CompiledUdpTransport) else None
 
 
 class CompiledUdpTransport(UdpTransport):
@@ -87,6 +93,34 @@ class CompiledUdpTransport(UdpTransport):
         sender.heard_ns = self._now_ns
         self._counts["received"] += 1
         return True
+
+    # -- for dialogues (`runtime.dialogues.Line`) ----------------------------------------------------
+
+    def line(self, birth_id: BirthId, group_id: GroupId) -> tuple[Any, int, int, bytes, Any] | None:
+        sender = self._opener.senders.of_birth(birth_id)
+        destinations = self._destinations(group_id)
+        if sender is None or len(destinations) > LINE_DESTINATIONS_MAX:
+            return None
+        newest = sender.windows[Channel.TO_GROUP].newest
+        return self._datagrams, self._filenos[0], newest, BIRTH.pack(*birth_id), destinations
+
+    def heard_on_line(self, birth_id: BirthId, numbers: list[int]) -> None:
+        sender = self._opener.senders.of_birth(birth_id)
+        if sender is None or not numbers:
+            return  # it was evicted meanwhile: then its window is a new one
+        window = sender.windows[Channel.TO_GROUP]
+        for number in numbers:
+            window.accept(number)
+        sender.heard_ns = originals.monotonic_ns()
+        self._counts["received"] += len(numbers)
+
+    def open_all(self, taken: list[Any]) -> list[bytes]:
+        self._now_ns = originals.monotonic_ns()
+        return [
+            data
+            for identity, channel, number, data, address in taken
+            if self._accept(identity, channel, number, address)
+        ]
 
     def close(self) -> None:
         self._datagrams.close()

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include "blake2b.h"
+#include "datagrams.h"
 #include "../../wire/crc32.h"
 
 enum {
@@ -65,7 +66,9 @@ static void mac_of(const Datagrams *self, uint8_t number, const uint8_t *body, s
 
 /* -- sending -------------------------------------------------------------------------------------- */
 
-static Py_ssize_t seal_into(Datagrams *self, const Py_buffer *data, int channel) {
+static Py_ssize_t seal_into(Datagrams *self, const struct iovec *pieces, int count, int channel) {
+    size_t length = 0;
+    for (int i = 0; i < count; i++) length += pieces[i].iov_len;
     if (self->outgoing == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "it was never begun, or is closed");
         return -1;
@@ -74,7 +77,7 @@ static Py_ssize_t seal_into(Datagrams *self, const Py_buffer *data, int channel)
         PyErr_SetString(PyExc_ValueError, "there is no such channel");
         return -1;
     }
-    if ((size_t)data->len > self->largest - ENVELOPE_BYTES) {
+    if (length > self->largest - ENVELOPE_BYTES) {
         PyErr_SetString(PyExc_ValueError, "the datagram is too large");
         return -1;
     }
@@ -82,8 +85,9 @@ static Py_ssize_t seal_into(Datagrams *self, const Py_buffer *data, int channel)
     uint64_t big_endian = __builtin_bswap64(sequence);
     memcpy(self->outgoing, self->prefix, PREFIX_BYTES);
     memcpy(self->outgoing + PREFIX_BYTES, &big_endian, sizeof big_endian);
-    memcpy(self->outgoing + HEADER_BYTES, data->buf, (size_t)data->len);
-    size_t size = HEADER_BYTES + (size_t)data->len;
+    size_t size = HEADER_BYTES;
+    for (int i = 0; i < count; size += pieces[i++].iov_len)
+        memcpy(self->outgoing + size, pieces[i].iov_base, pieces[i].iov_len);
     mac_of(self, self->prefix[1], self->outgoing, size, self->outgoing + size);
     return (Py_ssize_t)size + MAC_BYTES;
 }
@@ -92,7 +96,7 @@ static PyObject *seal(Datagrams *self, PyObject *args) {
     Py_buffer data;
     int channel;
     if (!PyArg_ParseTuple(args, "y*i", &data, &channel)) return NULL;
-    Py_ssize_t size = seal_into(self, &data, channel);
+    Py_ssize_t size = seal_into(self, &(struct iovec){data.buf, (size_t)data.len}, 1, channel);
     PyBuffer_Release(&data);
     return size < 0 ? NULL : PyBytes_FromStringAndSize((char *)self->outgoing, size);
 }
@@ -139,7 +143,8 @@ static PyObject *send_data(Datagrams *self, PyObject *args) {
     PyObject *to;
     if (!PyArg_ParseTuple(args, "y*iO", &data, &channel, &to)) return NULL;
     PyObject *addresses = PySequence_Fast(to, "addresses are a sequence"); /* may run Python, so it is first */
-    Py_ssize_t size = addresses == NULL ? -1 : seal_into(self, &data, channel);
+    struct iovec piece = {data.buf, (size_t)data.len};
+    Py_ssize_t size = addresses == NULL ? -1 : seal_into(self, &piece, 1, channel);
     PyBuffer_Release(&data);
     if (size < 0) {
         Py_XDECREF(addresses);
@@ -195,76 +200,100 @@ static int is_authentic(Datagrams *self, const uint8_t *datagram, size_t size) {
     return 1;
 }
 
-/* identity, channel, number in it, data, sender's address as one number */
-static PyObject *opened(const uint8_t *datagram, size_t size, const struct sockaddr_in *address) {
+static datagram_taken opened(const uint8_t *datagram, size_t size, const struct sockaddr_in *address) {
     uint64_t sequence;
     memcpy(&sequence, datagram + PREFIX_BYTES, sizeof sequence);
     sequence = __builtin_bswap64(sequence);
-    uint64_t from = (uint64_t)ntohl(address->sin_addr.s_addr) << 16 | ntohs(address->sin_port);
-    return Py_BuildValue("y#iKy#K", datagram + IDENTITY_AT, (Py_ssize_t)(PREFIX_BYTES - IDENTITY_AT),
-                         (int)(sequence >> CHANNEL_BIT),
-                         (unsigned long long)(sequence & (((uint64_t)1 << CHANNEL_BIT) - 1)),
-                         datagram + HEADER_BYTES, (Py_ssize_t)(size - ENVELOPE_BYTES),
-                         (unsigned long long)from);
+    return (datagram_taken){
+        .identity = datagram + IDENTITY_AT,
+        .channel = (int)(sequence >> CHANNEL_BIT),
+        .number = sequence & (((uint64_t)1 << CHANNEL_BIT) - 1),
+        .data = datagram + HEADER_BYTES,
+        .size = size - ENVELOPE_BYTES,
+        .from = (uint64_t)ntohl(address->sin_addr.s_addr) << 16 | ntohs(address->sin_port),
+    };
 }
 
-static int take(Datagrams *self, struct mmsghdr *message, PyObject *batch) {
-    const uint8_t *datagram = message->msg_hdr.msg_iov->iov_base;
-    size_t size = message->msg_len;
-    if (!is_authentic(self, datagram, size)) return 0;
-    PyObject *one = opened(datagram, size, message->msg_hdr.msg_name);
-    if (one == NULL) return -1;
-    self->received_bytes += size;
-    int failed = PyList_Append(batch, one);
-    Py_DECREF(one);
-    return failed;
+/* identity, channel, number in it, data, sender's address as one number */
+static PyObject *as_tuple(const datagram_taken *taken) {
+    return Py_BuildValue("y#iKy#K", taken->identity, (Py_ssize_t)DATAGRAMS_IDENTITY_BYTES, taken->channel,
+                         (unsigned long long)taken->number, taken->data, (Py_ssize_t)taken->size,
+                         (unsigned long long)taken->from);
 }
 
-static PyObject *receive(Datagrams *self, PyObject *args) {
-    int fd, most;
-    if (!PyArg_ParseTuple(args, "ii", &fd, &most)) return NULL;
-    if (self->incoming == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "it was never begun, or is closed");
-        return NULL;
-    }
+static int take(PyObject *object, int fd, datagram_taken *taken, int most, int *drained) {
+    Datagrams *self = (Datagrams *)object;
     struct mmsghdr messages[AT_ONCE];
     struct iovec pieces[AT_ONCE];
     struct sockaddr_in addresses[AT_ONCE];
+    int wanted = most < AT_ONCE ? most : AT_ONCE, found = 0;
+    *drained = 1;
+    if (self->incoming == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "it was never begun, or is closed");
+        return -1;
+    }
+    memset(messages, 0, (size_t)wanted * sizeof *messages);
+    for (int i = 0; i < wanted; i++) {
+        pieces[i].iov_base = self->incoming + (size_t)i * (self->largest + 1);
+        pieces[i].iov_len = self->largest + 1;
+        messages[i].msg_hdr.msg_iov = &pieces[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+        messages[i].msg_hdr.msg_name = &addresses[i];
+        messages[i].msg_hdr.msg_namelen = sizeof addresses[i];
+    }
+    int count = recvmmsg(fd, messages, (unsigned)wanted, MSG_DONTWAIT, NULL);
+    if (count < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+        if (errno == EBADF || errno == EMSGSIZE || errno == ENOTSOCK) {
+            PyErr_SetFromErrno(PyExc_OSError);
+            return -1;
+        }
+        /* An ICMP answer to something sent before: that datagram is lost, the socket is not. */
+        self->receive_errors++;
+        *drained = 0;
+        return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!is_authentic(self, pieces[i].iov_base, messages[i].msg_len)) continue;
+        self->received_bytes += messages[i].msg_len;
+        taken[found++] = opened(pieces[i].iov_base, messages[i].msg_len, &addresses[i]);
+    }
+    *drained = count < wanted;
+    return found;
+}
+
+static PyObject *receive(Datagrams *self, PyObject *args) {
+    int fd, most, drained = 0;
+    datagram_taken taken[AT_ONCE];
+    if (!PyArg_ParseTuple(args, "ii", &fd, &most)) return NULL;
     PyObject *batch = PyList_New(0);
-    if (batch == NULL) return NULL;
-    while (most > 0) {
-        int wanted = most < AT_ONCE ? most : AT_ONCE;
-        memset(messages, 0, sizeof messages);
-        for (int i = 0; i < wanted; i++) {
-            pieces[i].iov_base = self->incoming + (size_t)i * (self->largest + 1);
-            pieces[i].iov_len = self->largest + 1;
-            messages[i].msg_hdr.msg_iov = &pieces[i];
-            messages[i].msg_hdr.msg_iovlen = 1;
-            messages[i].msg_hdr.msg_name = &addresses[i];
-            messages[i].msg_hdr.msg_namelen = sizeof addresses[i];
-        }
-        int count = recvmmsg(fd, messages, (unsigned)wanted, MSG_DONTWAIT, NULL);
-        if (count < 0) {
-            if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-            if (errno == EBADF || errno == EMSGSIZE || errno == ENOTSOCK) {
-                Py_DECREF(batch);
-                return PyErr_SetFromErrno(PyExc_OSError);
-            }
-            /* An ICMP answer to something sent before: that datagram is lost, the socket is not. */
-            self->receive_errors++;
-            most--;
-            continue;
-        }
-        for (int i = 0; i < count; i++)
-            if (take(self, &messages[i], batch) < 0) {
+    for (; batch != NULL && most > 0 && !drained; most -= AT_ONCE) {
+        int count = take((PyObject *)self, fd, taken, most, &drained);
+        if (count < 0) Py_CLEAR(batch);
+        for (int i = 0; i < count; i++) {
+            PyObject *one = as_tuple(&taken[i]);
+            if (one == NULL || PyList_Append(batch, one) < 0) {
+                Py_XDECREF(one);
                 Py_DECREF(batch);
                 return NULL;
             }
-        if (count < wanted) break;
-        most -= count;
+            Py_DECREF(one);
+        }
     }
     return batch;
 }
+
+static int send_pieces(PyObject *object, const struct iovec *pieces, int count, int channel,
+                       const struct sockaddr_in *to, int to_count) {
+    Datagrams *self = (Datagrams *)object;
+    Py_ssize_t size = seal_into(self, pieces, count, channel);
+    if (size < 0) return -1;
+    for (int i = 0; i < to_count; i++)
+        if (send_to(self, &to[i], (size_t)size) < 0) return -1;
+    return 0;
+}
+
+static datagram_functions FUNCTIONS = {take, as_tuple, send_pieces, read_address};
 
 /* -- the type ------------------------------------------------------------------------------------- */
 
@@ -385,8 +414,10 @@ PyMODINIT_FUNC PyInit_datagrams(void) {
     PyObject *module = PyModule_Create(&MODULE);
     if (module == NULL) return NULL;
     Py_INCREF(&DatagramsType);
-    if (PyModule_AddObject(module, "Datagrams", (PyObject *)&DatagramsType) < 0) {
-        Py_DECREF(&DatagramsType);
+    PyObject *functions = PyCapsule_New(&FUNCTIONS, DATAGRAMS_CAPSULE, NULL);
+    if (PyModule_AddObject(module, "Datagrams", (PyObject *)&DatagramsType) < 0 || functions == NULL ||
+        PyModule_AddObject(module, "functions", functions) < 0) {
+        Py_XDECREF(functions);
         Py_DECREF(module);
         return NULL;
     }

@@ -79,11 +79,13 @@ def connection_of(group: Group, program: Any, request_id: int) -> ConnectionId |
 
 
 def _fates(survey: Survey, connection: ConnectionId) -> list[str]:
-    """Of the client's end and of the server's."""
+    """Of the client's end and of the server's. Journals of a live run do not tell who is left: then what the
+    surviving branch knew of the connection counts."""
     fates = []
+    is_told = not survey.evidence.journals_end_ns
     for group_id in (connection.client_group_id, connection.server_group_id):
         group = survey.groups.get(group_id)
         fate = UNKNOWN if group is None else group.fates.get(connection, UNKNOWN)
-        is_left = group is not None and bool(group.living)
-        fates.append(fate if is_left or fate == RESET else GONE)
+        is_gone = is_told and (group is None or not group.living)
+        fates.append(GONE if is_gone and fate != RESET else fate)
     return fates

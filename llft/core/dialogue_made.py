@@ -1,0 +1,232 @@
+"""What has become of a dialogue (`core.dialogue`), and how the core takes it in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_lent import NOTHING_HELD
+from llft.core.messaging.connection import Connection
+from llft.core.messaging.kept import ReceivedMessage, SentMessage
+from llft.core.messaging.reflection import HeldOrder
+from llft.instant import NEVER
+from llft.wire.messages import OrderRange
+from llft.wire.order import OrderContext, OrderDecoder
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
+
+_new_tuple: Final = tuple.__new__
+
+
+class Numbers(NamedTuple):
+    """What has become of what was lent: of replica, order log, connection and remote group."""
+
+    last_ns: int
+    calls: int
+    pick: int
+    entry_count: int
+    context_pick: int
+    context_thread: int
+    context_fd: int
+    context_timestamp: int
+    context_clock_id: int
+    local_0: int
+    local_1: int
+    local_2: int
+    """At a backup: the local clocks when they were read last."""
+    coded_0: int
+    coded_1: int
+    coded_2: int
+    own_offset: int
+    """At a primary up to where the log is reflected, at a backup up to where it is performed."""
+    order_committed: int
+    clock: int
+    received_up_to: int
+    received_bytes: int
+    delivered_bytes: int
+    read_offset: int
+    delivered_position: int
+    delivered_timestamp: int
+    delivered_digest: int
+    sent_digest: int
+    ack_told: int
+    acked: int
+    acked_in_view: int
+    generated: int
+    remote_watermark: int
+    heard_ns: int
+    said_ns: int
+    ack_due_ns: int
+    retransmit_ns: int
+    held_base: int
+    held_unreflected: int
+    held_watermark: int
+    held_committed: int
+    entries_used: int
+    """At a backup: of those that were lent."""
+    sends_decoded: int
+    bytes_decoded: int
+    """Of the log, behind the entries that were lent."""
+
+
+class Made(NamedTuple):
+    """What has become of it. Messages are (position, timestamp, payload, end of the order information that
+    came with it, digest, offset of the order log up to which it is marked, or 0)."""
+
+    calls: int
+    numbers: tuple[int, ...]
+    """`Numbers`."""
+    received: list[Any]
+    delivered: list[Any]
+    sent: list[Any]
+    orders: bytes
+    held: bytes
+    taken: list[int]
+    foreign: list[Any]
+    births: bytes
+    journal: tuple[bytes, int, int]
+    """A frame of the journal, how many records it has, and the time of the first."""
+    readings: list[tuple[int, list[int]]]
+    witnessed: list[tuple[int, int]]
+    """If somebody compares what the program calls: kinds of calls, and limits or clocks."""
+
+
+class Taker:
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._messaging = replica.messaging
+        self._engine = replica.determinizer.engine
+
+    def take_in(self, connection: Connection, made: Made) -> None:
+        """The replica is afterwards as if it had been stepped with all of it, but for the settling."""
+        replica, now = self._replica, Numbers(*made.numbers)
+        replica.now_ns = replica.outbox.now_ns = replica.last_step_ns = now.last_ns
+        self._go_on(now)
+        self._take_connection(connection, made, now)
+        if replica.live:
+            self._take_orders_live(made, now)
+        else:
+            self._take_orders_logged(made, now)
+        self._take_held(self._messaging.lane.held[connection.remote_group_id], made, now)
+        self._arm(connection, now, heard=bool(made.taken))
+
+    def _go_on(self, now: Numbers) -> None:
+        engine, lane = self._engine, self._messaging.lane
+        assert isinstance(engine, TokenEngine)
+        engine.scheduler.calls = now.calls
+        engine.scheduler.pick_count = engine.outside.pick = now.pick
+        lane.clock.value = now.clock
+        lane.order_committed = now.order_committed
+
+    def _take_connection(self, connection: Connection, made: Made, now: Numbers) -> None:
+        c, view = connection, connection.in_view
+        c.received_up_to, c.received_bytes = now.received_up_to, now.received_bytes
+        c.delivered_bytes, c.read_offset = now.delivered_bytes, now.read_offset
+        c.delivered_position, c.delivered_timestamp = now.delivered_position, now.delivered_timestamp
+        c.delivered_digest, c.sent_digest = now.delivered_digest, now.sent_digest
+        c.ack_told, c.acked_in_view, c.generated = now.ack_told, now.acked_in_view, now.generated
+        c.heard_ns = now.heard_ns
+        if now.acked > c.acked:
+            c.acked, c.first_acks_heard = now.acked, 0
+        for position, timestamp, payload, order_end, _, mark in made.delivered:
+            c.delivered.append(
+                _new_tuple(ReceivedMessage, (position, timestamp, view, 0, payload, order_end))
+            )
+            if mark:
+                c.marks.append((mark, position, timestamp))
+        c.received.clear()
+        for position, timestamp, payload, order_end, _, _ in made.received:
+            c.received.append(_new_tuple(ReceivedMessage, (position, timestamp, view, 0, payload, order_end)))
+        if made.delivered:
+            self._messaging.indexes.marked.note(c)
+        self._take_sent(c, made.sent, now.remote_watermark)
+        if self._replica.live:
+            c.transmitted = c.generated
+        elif now.bytes_decoded:
+            c.ordered_sends += now.sends_decoded
+            c.ordered_position, c.ordered_bytes = c.delivered_position, c.delivered_bytes
+            c.ordered_partial = c.read_offset
+
+    def _take_sent(self, connection: Connection, sent: list[Any], remote_watermark: int) -> None:
+        """What all members of the remote group have by now is not kept at all."""
+        c = connection
+        c.remote_watermark = remote_watermark
+        for position, timestamp, payload, _, digest, _ in sent:
+            c.sent.append(_new_tuple(SentMessage, (position, timestamp, 0, payload, digest)))
+            c.sent_bytes += len(payload)
+        c.collect_sent(remote_watermark)
+        if len(c.sent) > self._messaging.peak_sent_count:
+            self._messaging.peak_sent_count = len(c.sent)
+        if sent and self._replica.live:
+            self._messaging.indexes.unacknowledged.note(c)
+
+    def _take_context(self, context: OrderContext, made: Made, now: Numbers) -> None:
+        context.pick, context.thread = now.context_pick, now.context_thread
+        context.fd, context.timestamp = now.context_fd, now.context_timestamp
+        coded = (now.coded_0, now.coded_1, now.coded_2)
+        local = (now.local_0, now.local_1, now.local_2)
+        clock = self._engine.outside.clock
+        for clock_id, values in made.readings:
+            if coded[clock_id] != context.clocks.get(clock_id, 0):
+                context.note_clock(clock_id, coded[clock_id])
+            if self._replica.live:
+                clock.read_on(clock_id, values)
+            else:
+                clock.observe_on(clock_id, values, local[clock_id])
+        context.clock_id = now.context_clock_id
+
+    def _take_orders_live(self, made: Made, now: Numbers) -> None:
+        lane = self._messaging.lane
+        encoder = lane.encoder
+        assert encoder is not None
+        self._engine.outside.recorded_count += now.entry_count - encoder.count
+        encoder.go_on(len(made.orders), now.entry_count)
+        self._take_context(encoder.context, made, now)
+        lane.orders.append(made.orders)
+        lane.orders.mark_reflected(lane.orders.unreflected, now.own_offset)
+
+    def _take_orders_logged(self, made: Made, now: Numbers) -> None:
+        replica, engine, cursor = self._replica, self._engine, self._replica.cursor
+        assert isinstance(engine, TokenEngine) and cursor is not None
+        self._messaging.lane.orders.append(made.orders)
+        context = cursor.decoder.context
+        self._take_context(context, made, now)
+        for _ in range(now.entries_used):
+            engine.log.popleft()
+        performed = now.entry_count - replica.followed_base - engine.consumed_count
+        read_on = performed - now.entries_used
+        engine.consumed_count += performed
+        engine.followed_count += read_on
+        if replica.outbox.journalling:
+            replica.journalled += performed
+        if now.bytes_decoded:
+            cursor.decoder = OrderDecoder(context, now.own_offset, cursor.decoder.count + read_on)
+            cursor.passed_count += read_on
+            cursor.fed = cursor.watermark = now.own_offset
+
+    def _take_held(self, held: HeldOrder, made: Made, now: Numbers) -> None:
+        base, unreflected = now.held_base, now.held_unreflected
+        held.watermark, held.committed = now.held_watermark, now.held_committed
+        if base == NOTHING_HELD:
+            held.pieces, held.unreflected = [], []
+            return
+        held.pieces = [OrderRange(held.view, held.view_start, base, made.held)] if made.held else []
+        rest = made.held[unreflected - base :]
+        held.unreflected = [(unreflected, rest)] if rest else []
+
+    def _arm(self, connection: Connection, now: Numbers, *, heard: bool) -> None:
+        """Timers, and what else whoever hears or speaks disturbs."""
+        messaging = self._messaging
+        messaging.indexes.touched.note(connection.fd)
+        if heard:
+            messaging.keep_alives.disturb(connection, now.heard_ns)
+        connection.ack_due_ns = now.ack_due_ns
+        if not self._replica.live:
+            return
+        connection.retransmit_ns = now.retransmit_ns
+        if now.said_ns:
+            messaging.keep_alives.on_transmit(connection, now.said_ns)
+        for timer, at_ns in (("ack_due_ns", now.ack_due_ns), ("retransmit_ns", now.retransmit_ns)):
+            if at_ns != NEVER:
+                messaging.arm(connection, timer, at_ns)

@@ -1,0 +1,219 @@
+/* Entries of the order log as a dialogue has them: WAKE, READ, SEND and TIME. The twin of `wire.order_encoder` and
+ * `wire.order_decoder`, which say what the bytes mean. Nothing is merged into runs: each message seals what it
+ * carries. */
+
+#include "dialogue.h"
+
+#include <string.h>
+
+enum { KIND_MASK = 0x0F, NEW_PICK = 0x10, NEW_THREAD = 0x20, NEW_ITEM = 0x40, RUN_BIT = 0x80, VARINT_MAX = 10 };
+
+void put_uvarint(bytes_t *out, uint64_t value) {
+    for (; value > 127; value >>= 7)
+        *grow(out, 1) = (uint8_t)(value | 128);
+    *grow(out, 1) = (uint8_t)value;
+}
+
+uint64_t zigzag(int64_t value) { return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63); }
+
+static int64_t unzigzag(uint64_t value) { return (int64_t)(value >> 1) ^ -(int64_t)(value & 1); }
+
+/* With `has_item`, what of the descriptor is new as well. */
+static void put_head(uint8_t kind, bool has_item) {
+    bytes_t *out = &dialogue.orders;
+    size_t at = out->size;
+    *grow(out, 1) = kind;
+    if (dialogue.pick != dialogue.context_pick) {
+        out->data[at] |= NEW_PICK;
+        put_uvarint(out, zigzag(dialogue.pick - dialogue.context_pick));
+        dialogue.context_pick = dialogue.pick;
+    }
+    if (dialogue.thread != dialogue.context_thread) {
+        out->data[at] |= NEW_THREAD;
+        put_uvarint(out, (uint64_t)dialogue.thread);
+        dialogue.context_thread = dialogue.thread;
+    }
+    if (has_item && dialogue.fd != dialogue.context_fd) {
+        out->data[at] |= NEW_ITEM;
+        put_uvarint(out, (uint64_t)dialogue.fd);
+        dialogue.context_fd = dialogue.fd;
+    }
+    dialogue.count++;
+}
+
+void record_wake(void) { put_head(WAKE, false); }
+
+void record_read(int64_t size) {
+    put_head(READ, true);
+    put_uvarint(&dialogue.orders, (uint64_t)size);
+}
+
+void record_send(int64_t timestamp, uint32_t digest) {
+    put_head(SEND, true);
+    put_uvarint(&dialogue.orders, zigzag(timestamp - dialogue.context_timestamp - 1));
+    put_bytes(&dialogue.orders, &digest, sizeof digest); /* little endian, as this lane is */
+    dialogue.context_timestamp = timestamp;
+}
+
+void record_time(int clock_id, int64_t value) {
+    size_t at = dialogue.orders.size;
+    put_head(TIME, false);
+    if (clock_id != dialogue.context_clock_id) {
+        dialogue.orders.data[at] |= NEW_ITEM;
+        put_uvarint(&dialogue.orders, zigzag(clock_id));
+        dialogue.context_clock_id = clock_id;
+    }
+    put_uvarint(&dialogue.orders, zigzag(value - dialogue.clocks[clock_id].coded));
+    dialogue.clocks[clock_id].coded = value;
+}
+
+/* NULL: it ends behind what is there, or is none. */
+static const uint8_t *get_uvarint(const uint8_t *at, const uint8_t *end, uint64_t *value) {
+    *value = 0;
+    for (int index = 0; index < VARINT_MAX && at < end; index++) {
+        *value |= (uint64_t)(*at & 127) << (7 * index);
+        if (*at++ < 128)
+            return at;
+    }
+    return NULL;
+}
+
+/* The entry that begins there, coded against the context, which it changes. */
+static void read_entry(size_t from, entry_t *context, entry_t *entry) {
+    const uint8_t *start = dialogue.orders.data + from, *end = dialogue.orders.data + dialogue.orders.size;
+    const uint8_t *at = start;
+    uint64_t number = 0;
+    *entry = *context;
+    entry->kind = NOT_YET;
+    if (at >= end)
+        return;
+    uint8_t head = *at++;
+    int kind = head & KIND_MASK;
+    if ((kind != READ && kind != SEND && kind != WAKE && kind != TIME) || head & RUN_BIT || (kind == WAKE && head & NEW_ITEM)) {
+        entry->kind = OTHER;
+        return;
+    }
+    if (head & NEW_PICK) {
+        if (!(at = get_uvarint(at, end, &number)))
+            return;
+        entry->pick += unzigzag(number);
+    }
+    if (head & NEW_THREAD) {
+        if (!(at = get_uvarint(at, end, &number)))
+            return;
+        entry->thread = (int64_t)number;
+    }
+    if (head & NEW_ITEM) {
+        if (!(at = get_uvarint(at, end, &number)))
+            return;
+        *(kind == TIME ? &entry->clock_id : &entry->fd) = kind == TIME ? unzigzag(number) : (int64_t)number;
+    }
+    if (kind != WAKE && !(at = get_uvarint(at, end, &number)))
+        return;
+    entry->size = (int64_t)number;
+    if (kind == TIME) {
+        if (entry->clock_id < 0 || entry->clock_id >= CLOCKS) {
+            entry->kind = OTHER;
+            return;
+        }
+        entry->value = dialogue.clocks[entry->clock_id].coded + unzigzag(number);
+    }
+    if (kind == SEND) {
+        if (end - at < (ptrdiff_t)sizeof entry->digest)
+            return;
+        memcpy(&entry->digest, at, sizeof entry->digest);
+        at += sizeof entry->digest;
+        entry->timestamp = context->timestamp + 1 + unzigzag(number);
+    }
+    entry->kind = kind;
+    entry->bytes = (size_t)(at - start);
+    context->pick = entry->pick;
+    context->thread = entry->thread;
+    context->fd = entry->fd;
+    context->timestamp = entry->timestamp;
+    context->clock_id = entry->clock_id;
+}
+
+look_t look_at_log(void) {
+    return (look_t){
+        .ahead_at = dialogue.ahead_at,
+        .performed = dialogue.performed,
+        .context = {.pick = dialogue.context_pick, .thread = dialogue.context_thread, .fd = dialogue.context_fd,
+                    .timestamp = dialogue.context_timestamp, .clock_id = dialogue.context_clock_id},
+    };
+}
+
+void next_entry(look_t *look, entry_t *entry) {
+    look->entries++;
+    if (look->ahead_at < dialogue.ahead_count) {
+        *entry = dialogue.ahead[look->ahead_at++];
+    } else if (dialogue.may_decode) {
+        read_entry(look->performed, &look->context, entry);
+        look->performed += entry->bytes;
+    } else {
+        entry->kind = OTHER;
+    }
+}
+
+void pass(const look_t *look) {
+    dialogue.ahead_at = look->ahead_at;
+    dialogue.performed = look->performed;
+    dialogue.context_pick = look->context.pick;
+    dialogue.context_thread = look->context.thread;
+    dialogue.context_fd = look->context.fd;
+    dialogue.context_timestamp = look->context.timestamp;
+    dialogue.context_clock_id = look->context.clock_id;
+    dialogue.count += look->entries;
+}
+
+static bool read_numbers(PyObject *tuple, entry_t *entry) {
+    int64_t numbers[6] = {0};
+    Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+    if (count > 6)
+        return false;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        PyObject *item = PyTuple_GET_ITEM(tuple, at);
+        numbers[at] = PyLong_Check(item) ? PyLong_AsLongLong(item) : -1;
+        if (numbers[at] < 0) {
+            PyErr_Clear();
+            return false; /* a digest that is not known, too */
+        }
+    }
+    *entry = (entry_t){.kind = (int)numbers[0], .pick = numbers[1], .thread = numbers[2]};
+    if (entry->kind == READ || entry->kind == SEND)
+        entry->fd = numbers[3];
+    if (entry->kind == READ)
+        entry->size = numbers[4];
+    if (entry->kind == SEND) {
+        entry->timestamp = numbers[4];
+        entry->digest = (uint32_t)numbers[5];
+    }
+    if (entry->kind == TIME) {
+        entry->clock_id = numbers[3];
+        entry->value = numbers[4];
+    }
+    return entry->kind == READ || entry->kind == SEND || entry->kind == WAKE ||
+           (entry->kind == TIME && entry->clock_id < CLOCKS);
+}
+
+void read_ahead(PyObject *entries) {
+    size_t count = (size_t)PyList_GET_SIZE(entries);
+    dialogue.ahead_at = dialogue.ahead_count = 0;
+    if (count > dialogue.ahead_room) {
+        entry_t *ahead = PyMem_RawRealloc(dialogue.ahead, count * sizeof *ahead);
+        if (!ahead) {
+            dialogue.may_decode = 0;
+            return;
+        }
+        dialogue.ahead = ahead;
+        dialogue.ahead_room = count;
+    }
+    for (size_t at = 0; at < count; at++) {
+        PyObject *one = PyList_GET_ITEM(entries, (Py_ssize_t)at);
+        if (!PyTuple_Check(one) || !read_numbers(one, &dialogue.ahead[at])) {
+            dialogue.may_decode = 0;
+            return;
+        }
+        dialogue.ahead_count++;
+    }
+}

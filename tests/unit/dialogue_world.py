@@ -1,0 +1,554 @@
+"""A small world for dialogues (D-74): a client, and a server of two members whose program has one thread.
+
+Cores and time are real, and so are the sockets that C hears and sends on; the rest of the network is lists. A
+member makes its program's calls through its core alone, or in dialogues; what happened to it, and when, is
+kept (`Server.happened`), so that another world can be made in which the same happens.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from llft.config import GroupConfig, Limits, Timeouts
+from llft.core import effects, events
+from llft.core.determinizer.operations import (
+    Accept,
+    Connect,
+    Operation,
+    ReadClock,
+    Receive,
+    Send,
+)
+from llft.core.determinizer.outside import BLOCKED
+from llft.core.messaging.connection import Connection
+from llft.core.messaging.order_stream import OrderStream
+from llft.core.replica import Replica
+from llft.identifiers import BirthId
+from llft.instant import MS
+from llft.journal.frame import FRAME
+from llft.journal.record import Record, Stamp
+from llft.journal.unpack_rows import unpack
+from llft.past.birth_log import OPERATION_KINDS, BirthLog
+from llft.runtime import dialogues
+from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel, Opener, Sealer
+from llft.runtime.transport.keys import KeyRing
+from llft.runtime.transport.replay import ReplayWindow
+from llft.wire.codec import decode
+
+CLIENTS, SERVERS = 1, 2
+CLIENT, PRIMARY, BACKUP = BirthId(1, 10, 100), BirthId(1, 20, 200), BirthId(1, 30, 300)
+SECOND = 1000 * MS
+PATIENT = Timeouts(
+    heartbeat_interval_ns=1000 * SECOND,
+    primary_timeout_ns=9000 * SECOND,
+    backup_timeout_ns=9000 * SECOND,
+    retransmit_interval_ns=1000 * SECOND,
+    first_ack_delay_ns=1000 * SECOND,
+    first_ack_patience_ns=1000 * SECOND,
+    nack_interval_ns=1000 * SECOND,
+    keep_alive_interval_ns=1000 * SECOND,
+    idle_connection_bound_ns=90_000 * SECOND,
+)
+"""Nothing is done here for the time that has passed."""
+LARGEST = 61_440
+
+
+class Orders(OrderStream):
+    """Nothing is discarded for those who look at it afterwards."""
+
+    __slots__ = ("whole",)
+
+    def append(self, chunk: bytes) -> None:
+        self.whole += chunk
+        super().append(chunk)
+
+
+class Drawn:
+    def randbytes(self, n: int, /) -> bytes:
+        return bytes(n)
+
+
+class Member:
+    """A core, and what its shell does for it. `out`: its thread runs, and has `result`."""
+
+    def __init__(self, world: World, group_id: int, birth_id: BirthId, limits: Limits) -> None:
+        self.world, self.birth_id, self.group_id = world, birth_id, group_id
+        self.core = Replica(
+            GroupConfig(group_id, timeouts=PATIENT, limits=limits),
+            birth_id,
+            local_clock=self._read_clock,
+            random=Drawn(),
+        )
+        self.readings: deque[int] = deque()
+        """Of another world, to be made again."""
+        self.heard: deque[bytes] = deque()
+        """On its way to this member."""
+        self.out, self.result = False, None
+        self.operation: Operation | None = None
+        self.log = BirthLog()
+        self.records: list[Record] = []
+        lane = self.core.messaging.lane
+        lane.orders = self.orders = Orders(early_limit_bytes=lane.orders.early_limit_bytes)
+        self.orders.whole = bytearray()
+        self.resets: list[object] = []
+
+    def _read_clock(self, clock_id: int) -> int:
+        return self.readings.popleft() if self.readings else time.clock_gettime_ns(clock_id)
+
+    def step(self, event: events.Event) -> None:
+        self.perform(self.core.step(event, time.monotonic_ns()))
+
+    def perform(self, todo: list[effects.Effect]) -> None:
+        encoder = self.core.messaging.lane.encoder
+        if encoder is not None:
+            encoder.seal()  # as dialogues do, which merge nothing
+        for effect in todo:
+            if isinstance(effect, effects.Multicast):
+                self.world.multicast(self, effect.group_id, effect.data)
+            elif isinstance(effect, effects.Transmit):
+                self.world.members[effect.birth_id].heard.append(effect.data)
+            elif isinstance(effect, effects.ResumeThread):
+                assert not self.out
+                assert self.operation is not None
+                self.log.completed(1, OPERATION_KINDS[type(self.operation)], effect.result)
+                self.out, self.result = True, effect.result
+            elif isinstance(effect, effects.StartApplication):
+                self.out = True
+                self.log.started(1, "")
+            elif isinstance(effect, effects.CaptureState):
+                self.step(events.StateCaptured(b""))
+            elif isinstance(effect, effects.RestoreState):
+                self.log.go_on(self.world.primary.log.kept())
+                self.orders.whole[:0] = self.world.primary.orders.whole[: self.orders.start]
+                self.out = self.core.determinizer.engine.is_out(1)
+                self.step(events.StateStored(held=True))
+            elif isinstance(effect, effects.WriteRecord):
+                self.records.append(effect.record)
+            elif isinstance(effect, effects.WriteBatch):
+                self.records += effect.records()
+            else:
+                self.resets.append(effect)
+
+    def hear(self) -> None:
+        """All that is on its way."""
+        while self.heard:
+            self.step(events.MessageReceived(self.heard.popleft()))
+
+    def beat(self) -> None:
+        """The others are told how far it is."""
+        self.core.intra.on_heartbeat_timer()
+        self.perform(self.core.drain())
+
+    def call(self, operation: Operation) -> bool:
+        """False: it waits."""
+        assert self.out
+        self.operation = operation
+        result = self.core.at_once(1, operation, time.monotonic_ns())
+        if result is not BLOCKED:
+            self.log.completed(1, OPERATION_KINDS[type(operation)], result)
+            self.result = result
+            self.perform(self.core.drain())
+            return True
+        self.out = False
+        self.step(events.OperationInvoked(1, operation))
+        return self.out
+
+    def connection(self) -> Connection:
+        (found,) = self.core.messaging.table
+        return found
+
+
+class World:
+    def __init__(self, limits: Limits | None = None) -> None:
+        limits = limits or Limits()
+        self.members: dict[BirthId, Member] = {}
+        self.client = Member(self, CLIENTS, CLIENT, limits)
+        self.primary, self.backup = (Server(self, SERVERS, birth, limits) for birth in (PRIMARY, BACKUP))
+        for member in (self.client, self.primary, self.backup):
+            self.members[member.birth_id] = member
+        self._begin()
+
+    def multicast(self, sender: Member, group_id: int, data: bytes) -> None:
+        for member in self.members.values():
+            if member.group_id == group_id and member is not sender:
+                member.heard.append(data)
+
+    def hear(self) -> None:
+        """Until nothing is on its way."""
+        while any(member.heard for member in self.members.values()):
+            for member in self.members.values():
+                member.hear()
+
+    def _begin(self) -> None:
+        for member in (self.client, self.primary):
+            member.step(events.Started(alone=True))
+        self.backup.step(events.Started(may_found=False))
+        self.hear()
+        for server in (self.primary, self.backup):
+            assert server.out
+            assert not server.call(Accept())
+        assert not self.client.call(Connect(SERVERS))
+        self.hear()
+        self.tell()
+        for server in (self.primary, self.backup):
+            assert server.result == (1, CLIENTS)
+            server.call(Send(1, b"welcome"))
+            self.tell()
+        assert self.client.result == 1
+        assert self.client.call(Receive(1, 100))
+        for text in (b"hello", b"how are you?"):
+            self._greet(text)
+
+    def tell(self) -> None:
+        """The primary its backup what was recorded."""
+        orders = self.primary.core.messaging.lane.orders
+        self.hear()
+        self.primary.core.messaging.lane.flush()
+        self.primary.core.intra.send_order(orders.start, orders.end)
+        self.primary.perform(self.primary.core.drain())
+        self.hear()
+        self.backup.beat()
+        self.hear()
+
+    def _greet(self, text: bytes) -> None:
+        """Each has heard the other: the lane knows them."""
+        assert self.client.call(Send(1, text))
+        self.hear()
+        for operation in (Receive(1, 100), Send(1, text)):
+            for server in (self.primary, self.backup):
+                server.call(operation)
+                self.tell()
+                assert server.out
+        assert self.client.call(Receive(1, 100))
+        assert self.client.result == text
+
+    def close(self) -> None:
+        for server in (self.primary, self.backup):
+            server.close()
+
+
+class Server(Member):
+    """One whose thread makes its calls in dialogues if `talks`: their shell (`runtime.dialogues`)."""
+
+    def __init__(self, world: World, group_id: int, birth_id: BirthId, limits: Limits) -> None:
+        super().__init__(world, group_id, birth_id, limits)
+        self.talks = False
+        self.lasts_ns = 50 * MS
+        self.repeats = False
+        """What has `happened` in another world."""
+        self.happened: deque[tuple[str, int]] = deque()
+        """To its thread when it was about to wait: so many datagrams woke it, or came while it was out."""
+        self.made = 0
+        """Calls in dialogues."""
+        self.called_count = self.came = 0
+        self.is_calling = False
+        self.handed: list[Operation] = []
+        self.thread: Any = None
+        self.line = Line()
+        self.dialogues = dialogues.Dialogues(self._shell())
+        self.dialogues.line = self.line
+        self._unread = 0
+
+    def _shell(self) -> Any:
+        """Of the driver, what dialogues need."""
+        arrivals = SimpleNamespace(waiting=(), put=lambda taken: self.heard.extendleft(reversed(taken)))
+        return SimpleNamespace(
+            core=self.core,
+            application=SimpleNamespace(replaying=False, witness=None, out_count=1, log=self.log),
+            calling=SimpleNamespace(invoke_for=lambda thread, operation: self.handed.append(operation)),
+            spinning=SimpleNamespace(limit_ns=0),
+            poller=self.line,
+            arrivals=arrivals,
+            pump_held=False,
+            flush=lambda: None,
+            perform=self.perform,
+            die=_die,
+            world=SimpleNamespace(write_frame=self._take_frame),
+        )
+
+    def _take_frame(self, frame: bytes, count: int, first: Stamp) -> None:
+        length, checksum = FRAME.unpack_from(frame)
+        payload = frame[FRAME.size :]
+        assert (length, checksum) == (len(payload), zlib.crc32(payload))
+        records = unpack(payload)
+        assert len(records) == count
+        assert records[0].stamp == first
+        self.records += records
+
+    def close(self) -> None:
+        self.take_back()
+        self.line.close()
+
+    # -- dialogues -----------------------------------------------------------------------------------
+
+    @property
+    def is_talking(self) -> bool:
+        return self.talks and bool(dialogues.native.is_talking())
+
+    def lend(self, limit: int = 100, ident: int = 0) -> bool:
+        usual = self.core.next_deadline
+        self.core.next_deadline = lambda: time.monotonic_ns() + self.lasts_ns
+        self.thread = SimpleNamespace(ident=ident or get_ident(), number=1, out_since_ns=0)
+        lent = self.dialogues.lend(self.thread, Receive(1, limit))
+        self.core.next_deadline = usual
+        self._unread = self.dialogues._skipping = self.line.taken_count = 0
+        return lent
+
+    def take_back(self) -> int:
+        """How many datagrams are to be looked at: they are not of the dialogue."""
+        if not self.is_talking:
+            return 0
+        before = len(self.heard)
+        self._speak()
+        self.dialogues.take_back()
+        foreign = len(self.heard) - before
+        left = self.line.rest()
+        for data in reversed(left):
+            self.heard.insert(foreign, data)
+        return foreign
+
+    def feed(self, count: int) -> None:
+        for _ in range(count):
+            data = self.heard.popleft()
+            self._unread += len(decode(data).payload)
+            self.line.put(data)
+
+    def _speak(self) -> None:
+        for data in self.line.said():
+            self.world.multicast(self, CLIENTS, data)
+
+    def talk(self, operation: Operation) -> bool:
+        """False: it goes the usual way."""
+        native = dialogues.native
+        value: Any
+        if isinstance(operation, Receive):
+            value = native.receive(1, operation.limit, True)
+        elif isinstance(operation, Send):
+            value = len(operation.payload) if native.send(1, operation.payload, True) else None
+        else:
+            assert isinstance(operation, ReadClock)
+            value = native.reading(operation.clock_id)
+        self._speak()
+        if value is not None:
+            self.made += 1
+            self.result = value
+        return value is not None
+
+    # -- the calls of its thread ---------------------------------------------------------------------
+
+    def say(self, operation: Operation) -> bool:
+        """What does not wait at a primary, and at a backup maybe. False: it waits."""
+        if self.is_talking:
+            if self.talk(operation):
+                return True
+            self.take_back()
+        return self.call(operation)
+
+    def receive(self, limit: int, came: Callable[[], int]) -> None:
+        """At a primary. `came`: how many of the datagrams that are on their way have come, if it waits."""
+        operation = Receive(1, limit)
+        receive = self._receive_again if self.repeats else self._receive
+        while not receive(operation, came):
+            pass
+
+    def _receive(self, operation: Receive, came: Callable[[], int]) -> bool:
+        if not self.is_talking:
+            if self.has_unread():
+                return self.call(operation)
+            if not self.talks or not self.lend(operation.limit):
+                self._be_woken(operation, came)
+                return True
+        fed = 0
+        if not self._unread:
+            fed = self._noted(came)
+            self.feed(fed)
+        if self.talk(operation):
+            self._unread -= len(self.result)
+            if fed:
+                self.happened.append(("woken", fed))
+                self.line.taken_count -= fed
+            return True
+        foreign = self.take_back()
+        looked_at = self.line.taken_count + foreign
+        for _ in range(foreign):
+            self.step(events.MessageReceived(self.heard.popleft()))
+        if looked_at:
+            self.happened.append(("outside", looked_at))
+        return False
+
+    def follow(self, calls: list[Operation], came: int) -> None:
+        """At a backup: its thread makes these calls as far as it can, and so many datagrams come."""
+        self.came = min(came, len(self.heard))
+        while True:
+            if self.out and self.is_calling:
+                self.is_calling = False
+                self.called_count += 1
+            if self.out and self.called_count < len(calls):
+                if self._follow_talking(calls[self.called_count]):
+                    self.called_count += 1
+                else:
+                    self.is_calling = True
+                    self.call(calls[self.called_count])
+            elif self.came:
+                self._hear_one()
+            else:
+                return
+
+    def _hear_one(self) -> None:
+        self.take_back()
+        self.came -= 1
+        self.step(events.MessageReceived(self.heard.popleft()))
+
+    def _follow_talking(self, operation: Operation) -> bool:
+        if not self.is_talking:
+            if not (self.talks and isinstance(operation, Receive) and self.lend(operation.limit)):
+                return False
+        self.feed(self.came)
+        if self.talk(operation):
+            self.came = 0
+            return True
+        before = len(self.heard)
+        foreign = self.take_back()
+        self.came = len(self.heard) - before
+        for _ in range(foreign):
+            self._hear_one()
+        return False
+
+    def has_unread(self) -> bool:
+        connection = self.connection()
+        return connection.received_bytes > connection.delivered_bytes
+
+    def _be_woken(self, operation: Operation, came: Callable[[], int]) -> None:
+        assert not self.call(operation)
+        while not self.out:
+            count = self._noted(came)
+            self.happened.append(("woken", count))
+            self._wake(count)
+
+    def _noted(self, came: Callable[[], int]) -> int:
+        count = came()
+        self.happened.append(("came", count))
+        return count
+
+    def _wake(self, count: int) -> None:
+        """By all of them at once, as in a dialogue."""
+        self.core.now_ns = self.core.outbox.now_ns = time.monotonic_ns()
+        for _ in range(count - 1):
+            self.core.inbox.on_datagram(self.heard.popleft())
+        self.step(events.MessageReceived(self.heard.popleft()))
+
+    def _receive_again(self, operation: Receive, came: Callable[[], int]) -> bool:
+        """As it has happened in the other world."""
+        if self.has_unread():
+            return self.call(operation)
+        what, count = self._next_that_happened(came)
+        if what == "outside":
+            for _ in range(count):
+                self.step(events.MessageReceived(self.heard.popleft()))
+            return False
+        assert not self.call(operation)
+        self._wake(count)
+        while not self.out:
+            what, count = self._next_that_happened(came)
+            assert what == "woken"
+            self._wake(count)
+        return True
+
+    def _next_that_happened(self, came: Callable[[], int]) -> tuple[str, int]:
+        while (happened := self.happened.popleft())[0] == "came":
+            assert came() == happened[1]
+        return happened
+
+
+class Line:
+    """The sockets, and what else C is lent of a transport and of a poller."""
+
+    def __init__(self) -> None:
+        self._hearing, self._sending, self._client = (_udp() for _ in range(3))
+        self._epoll, self._urgent = select.epoll(), select.epoll()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK)
+        self._epoll.register(self._hearing, select.EPOLLIN)
+        self._epoll.register(self._wake_fd, select.EPOLLIN)
+        self.fileno, self.urgent_fileno = self._epoll.fileno(), self._urgent.fileno()
+        self._of_client, self._opened = Sealer(KeyRing(), CLIENTS, CLIENT), Opener(KeyRing(), CLIENT)
+        self.window = ReplayWindow()
+        self.awaited = False
+        self.taken_count = 0
+        """In the last dialogue, if nobody was woken by them."""
+        sealer = Sealer(KeyRing(), SERVERS, PRIMARY)
+        self._datagrams = compiled_datagrams().Datagrams(
+            sending_fd=self._sending.fileno(),
+            largest=LARGEST,
+            prefix=sealer.prefix,
+            own_birth=BIRTH.pack(*PRIMARY),
+            keys={0: b""},
+            person=DATAGRAM_PURPOSE,
+        )
+
+    def put(self, data: bytes) -> None:
+        sealed = self._of_client.seal(data, Channel.TO_GROUP)
+        self._client.sendto(sealed, self._hearing.getsockname())
+
+    def put_sealed(self, sealed: bytes) -> None:
+        self._client.sendto(sealed, self._hearing.getsockname())
+
+    def said(self) -> list[bytes]:
+        found = []
+        while True:
+            try:
+                opened = self._opened.open(self._client.recv(LARGEST))
+            except BlockingIOError:
+                return found
+            assert opened is not None
+            found.append(opened[1])
+
+    def rest(self) -> list[bytes]:
+        """What was put and not taken."""
+        return [data for _, _, _, data, _ in self._datagrams.receive(self._hearing.fileno(), 256)]
+
+    def wake(self) -> None:
+        os.eventfd_write(self._wake_fd, 1)
+
+    def line(self, birth_id: BirthId, group_id: int) -> tuple[Any, int, int, bytes, Any]:
+        to = (self._client.getsockname(),)
+        return self._datagrams, self._hearing.fileno(), self.window.newest, BIRTH.pack(*birth_id), to
+
+    def heard_on_line(self, birth_id: BirthId, numbers: list[int]) -> None:
+        for number in numbers:
+            assert self.window.accept(number)
+        self.taken_count += len(numbers)
+
+    def open_all(self, taken: list[Any]) -> list[bytes]:
+        return [data for _, _, number, data, _ in taken if self.window.accept(number)]
+
+    def close(self) -> None:
+        self._datagrams.close()
+        os.close(self._wake_fd)
+        for each in (self._hearing, self._sending, self._client, self._epoll, self._urgent):
+            each.close()
+
+
+def compiled_datagrams() -> Any:
+    return sys.modules["llft.runtime.transport.datagrams"]
+
+
+def _udp() -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.bind(("127.0.0.1", 0))
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    return made
+
+
+def _die(reason: str) -> NoReturn:
+    raise  # while an exception is handled

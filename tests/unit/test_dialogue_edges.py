@@ -1,0 +1,247 @@
+"""Dialogues (D-74) where something is out of the ordinary: not lent, or left, and the core sees to it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from llft.core.determinizer.operations import Receive, Send
+from llft.core.effects import ResetApplication
+from llft.instant import MS
+from llft.runtime import dialogues
+from llft.wire.header import DYNAMIC, PREFIX_BYTES
+from llft.wire.order import CHECKPOINT
+from tests.unit.dialogue_native import native as native
+from tests.unit.dialogue_world import SECOND, Server, World
+
+pytestmark = pytest.mark.reference
+
+NUMBERS = ("back", "timestamp", "watermark", "committed", "order_start", "reflected_start")
+"""Those of 64 bits, at the end of a header."""
+
+
+@pytest.fixture
+def world(native: Any) -> Iterator[World]:
+    made = World()
+    made.primary.talks = True
+    yield made
+    made.close()
+
+
+def with_number(data: bytes, name: str, number: int) -> bytes:
+    fields = list(DYNAMIC.unpack_from(data, PREFIX_BYTES))
+    fields[NUMBERS.index(name) - len(NUMBERS)] = number
+    end = PREFIX_BYTES + DYNAMIC.size
+    return data[:PREFIX_BYTES] + DYNAMIC.pack(*fields) + data[end:]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("number", [(1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_a_peer_that_sends_absurd_numbers_is_the_cores(world: World, name: str, number: int) -> None:
+    primary = world.primary
+    world.client.call(Send(1, b"hello again"))
+    usual = World()
+    usual.client.call(Send(1, b"hello again"))
+    for each in (world, usual):
+        each.primary.heard[-1] = with_number(each.primary.heard[-1], name, number)
+    assert primary.lend()
+    primary.feed(1)
+    assert not primary.talk(Receive(1, 100))
+    primary.take_back()
+    for server in (primary, usual.primary):
+        server.hear()
+        assert server.call(Receive(1, 100))
+    primary.lend()
+    primary.take_back()
+    mine, other = primary.core.messaging.lane, usual.primary.core.messaging.lane
+    assert mine.clock.value == other.clock.value
+    assert [(p.start, p.data) for p in mine.held[1].pieces] == [
+        (p.start, p.data) for p in other.held[1].pieces
+    ]
+    usual.close()
+
+
+def test_a_log_that_this_replica_has_left_resets_it(native: Any) -> None:
+    """It is found out when the dialogue is taken back: like in any step, the replica begins anew."""
+    world = World()
+    primary, backup = world.primary, world.backup
+    backup.talks = True
+    pick = primary.core.determinizer.engine.outside.pick
+    primary.core.record((CHECKPOINT, pick, 7))
+    primary.call(Send(1, b"so far"))
+    world.client.hear()
+    world.client.call(Send(1, b"go on"))
+    assert backup.lend()
+    backup.feed(1)
+    assert not backup.talk(Receive(1, 100))
+    backup.take_back()
+    assert [type(effect) for effect in backup.resets] == [ResetApplication]
+    world.close()
+
+
+def test_it_is_not_lent_while_another_thread_waits_for_the_same_connection(world: World) -> None:
+    """For its window, maybe: a dialogue would hear that it is open, and nobody would be woken."""
+    engine = world.primary.core.determinizer.engine
+    operation = Send(1, b"of another thread")
+    engine.parked[2] = operation
+    engine.waiters.enter(2, operation, tried=True)
+    assert not world.primary.lend()
+    del engine.parked[2]
+    assert world.primary.lend()
+
+
+def test_order_information_is_held_up_to_its_limit(world: World) -> None:
+    primary, client = world.primary, world.client
+    held = primary.core.messaging.lane.held[1]
+    held.limit_bytes = held.held_bytes + 20
+    assert primary.lend()
+    for _ in range(10):
+        client.call(Send(1, b"hello again"))
+    primary.feed(10)
+    for _ in range(10):
+        if not primary.talk(Receive(1, 11)):
+            primary.take_back()
+            primary.hear()
+            assert primary.call(Receive(1, 11))
+        assert primary.result == b"hello again"
+    primary.take_back()
+    assert held.held_bytes <= held.limit_bytes
+
+
+def test_what_runs_while_it_is_taken_back_is_not_of_it(world: World, native: Any) -> None:
+    primary = world.primary
+    assert primary.lend()
+    assert native.reading(0) is not None
+    found: list[object] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        found.append(native.reading(0))
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(look)
+    gc.set_threshold(1)
+    try:
+        made = native.take_dialogue_back()[0]
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(look)
+    assert made[0] == 1
+    if found:
+        assert set(found) == {None}
+
+
+def test_a_thread_that_talks_is_not_taken_for_one_that_computes(world: World) -> None:
+    primary = world.primary
+    world.client.call(Send(1, b"hello again"))
+    assert primary.lend()
+    primary.feed(1)
+    assert primary.talk(Receive(1, 100))
+    before_ns = primary.core.last_step_ns
+    primary.take_back()
+    assert primary.thread.out_since_ns == primary.core.last_step_ns > before_ns
+
+
+def talking_thread(server: Server, call: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    """One that is lent a dialogue, and waits in this call of it."""
+    found: list[object] = []
+    lent = threading.Event()
+
+    def talk() -> None:
+        assert lent.wait(10)
+        found.append(call())
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    assert thread.ident is not None
+    server.lasts_ns = 20 * SECOND
+    assert server.lend(ident=thread.ident)
+    lent.set()
+    until_s = time.monotonic() + 10
+    while not dialogues.native.is_waiting():
+        assert time.monotonic() < until_s
+        os.sched_yield()
+    return thread, found
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [
+        ("primary", Receive(1, 77)),
+        ("backup", Receive(1, 77)),
+        ("backup", Send(1, b"well", True)),
+        ("backup", Send(1, b"well", False)),
+    ],
+)
+def test_a_call_that_waits_is_handed_over_once(native: Any, name: str, operation: Receive | Send) -> None:
+    """Whoever takes the dialogue back makes it to the core; the thread finds out, and nothing else."""
+    world = World()
+    server: Server = getattr(world, name)
+    server.talks = True
+    if isinstance(operation, Receive):
+        thread, found = talking_thread(server, lambda: native.receive(1, operation.limit, True))
+    else:
+        thread, found = talking_thread(server, lambda: native.send(1, operation.payload, operation.blocking))
+    server.take_back()
+    thread.join(10)
+    assert found == [native.HANDED]
+    assert server.handed == [operation]
+    assert server.dialogues.leaving is server.thread
+    assert server.line.awaited
+    assert not server.lend(), "it has not noticed yet, for all that others know"
+    server.dialogues.was_noticed()
+    assert not server.line.awaited
+    world.close()
+
+
+def test_who_was_stopped_says_nothing_more(world: World, native: Any) -> None:
+    """It may have been replaced meanwhile: the core is to find that out first."""
+    primary = world.primary
+    world.client.call(Send(1, b"are you there?"))
+    primary.core.pause_ns = 30 * MS
+    assert primary.lend()
+    primary.feed(1)
+    threading.Event().wait(0.05)
+    assert not primary.talk(Receive(1, 100))
+    assert not primary.talk(Send(1, b"yes"))
+    assert native.reading(0) is None
+    primary.take_back()
+    assert primary.line.said() == []
+    assert not primary.lend()
+
+
+def test_who_is_stopped_while_it_waits_hears_and_says_nothing(world: World, native: Any) -> None:
+    primary = world.primary
+    world.client.call(Send(1, b"are you there?"))
+    primary.core.pause_ns = 30 * MS
+    thread, found = talking_thread(primary, lambda: native.receive(1, 100, True))
+    threading.Event().wait(0.05)
+    primary.feed(1)
+    thread.join(10)
+    assert found == [None]
+    before = primary.core.last_step_ns
+    primary.take_back()
+    assert primary.core.last_step_ns == before, "the next step is to notice the pause"
+    assert primary.connection().received[-1].payload == b"are you there?"
+
+
+def test_a_signal_ends_the_wait(world: World, native: Any) -> None:
+    """What handles it runs in between, as in any call that waits."""
+    seen: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: seen.append(number))
+    world.primary.lasts_ns = 20 * SECOND
+    try:
+        assert world.primary.lend()
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        assert native.receive(1, 100, True) is None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert seen == [signal.SIGALRM]
+    assert native.is_talking()

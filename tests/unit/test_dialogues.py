@@ -1,0 +1,206 @@
+"""Dialogues (D-74): what comes of one is what would have come of the core's steps."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from llft.config import Limits
+from llft.core.determinizer.operations import Operation, ReadClock, Receive, Send
+from llft.instant import MS
+from tests.unit.dialogue_kept import kept
+from tests.unit.dialogue_native import native as native
+from tests.unit.dialogue_world import World
+
+pytestmark = pytest.mark.reference
+
+
+class Conversation:
+    """Of a client and a server: what they do is drawn, and the same in every world with this seed."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, self.draw = world, random.Random(seed)
+        self.calm = self.draw.choice([1, 5, 20])
+        """So many times less often something unusual happens."""
+        self.calls: list[Operation] = []
+        """Of the server's thread."""
+        self.results: list[Any] = []
+        self.readings: deque[int] = deque()
+
+    def happen(self, count: int) -> None:
+        for _ in range(count):
+            actions: list[tuple[int, Callable[[], None]]] = [
+                (6 * self.calm, self.server_hears),
+                (5 * self.calm, self.server_says),
+                (3 * self.calm, self.server_looks_at_the_clock),
+                (4 * self.calm, self.client_says),
+                (4 * self.calm, self.client_hears),
+                (3 * self.calm, self.backup_follows),
+                (1, self.backup_beats),
+                (1, self.primary_beats),
+                (2, self.client_beats),
+                (2, self.much_happens_elsewhere),
+                (1, self.datagrams_are_swapped),
+                (1, self.datagram_is_doubled),
+                (1, self.dialogue_ends),
+            ]
+            weights = [weight for weight, _ in actions]
+            self.draw.choices([action for _, action in actions], weights)[0]()
+
+    def end(self) -> None:
+        world = self.world
+        for server in (world.primary, world.backup):
+            server.take_back()
+        world.hear()
+        while world.primary.has_unread():
+            self._called(Receive(1, 10_000), lambda operation: world.primary.call(operation))
+        world.tell()
+        world.backup.follow(self.calls, 0)
+        world.backup.take_back()
+        assert world.backup.called_count == len(self.calls)
+
+    def server_hears(self) -> None:
+        limit, came = self.draw.choice([1, 7, 100, 4000]), self.draw.randint(1, 4)
+        self._called(Receive(1, limit), lambda _: self.world.primary.receive(limit, lambda: self._came(came)))
+
+    def _came(self, count: int) -> int:
+        on_its_way = self.world.primary.heard
+        while not on_its_way:
+            self.client_says()
+        return min(count, len(on_its_way))
+
+    def server_says(self) -> None:
+        for _ in range(self.draw.choice([1, 1, 1, 2, 5])):
+            self._called(Send(1, self._text()), self.world.primary.say)
+
+    def server_looks_at_the_clock(self) -> None:
+        for _ in range(self.draw.randint(1, 3)):
+            self._called(ReadClock(self.draw.randrange(3)), self.world.primary.say)
+
+    def _called(self, operation: Operation, call: Callable[[Any], Any]) -> None:
+        call(operation)
+        assert self.world.primary.out
+        self.calls.append(operation)
+        self.results.append(self.world.primary.result)
+        if isinstance(operation, ReadClock):
+            self.readings.append(self.world.primary.result)
+
+    def _text(self) -> bytes:
+        sizes = [1, 2, 30, 130, 700] if self.draw.randrange(4 * self.calm) else [5000, 15_000]
+        return self.draw.randbytes(self.draw.choice(sizes))
+
+    def client_says(self) -> None:
+        for _ in range(self.draw.choice([1, 1, 2, 3])):
+            self.world.client.call(Send(1, self._text()))
+
+    def client_hears(self) -> None:
+        client = self.world.client
+        client.hear()
+        assert client.call(Receive(1, 1 << 20, blocking=False))
+
+    def backup_follows(self) -> None:
+        self.world.backup.follow(self.calls, self.draw.randint(0, 8))
+
+    def backup_beats(self) -> None:
+        self.world.backup.take_back()
+        self.world.backup.hear()
+        self.world.backup.beat()
+
+    def primary_beats(self) -> None:
+        primary = self.world.primary
+        primary.take_back()
+        primary.beat()
+
+    def client_beats(self) -> None:
+        self.world.client.beat()
+
+    def much_happens_elsewhere(self) -> None:
+        """So the next timestamps are far from those before."""
+        self.world.client.core.messaging.lane.clock.value += 1 << self.draw.randrange(45)
+
+    def datagrams_are_swapped(self) -> None:
+        heard = self.draw.choice([self.world.primary, self.world.backup]).heard
+        if len(heard) > 1:
+            heard[0], heard[1] = heard[1], heard[0]
+
+    def datagram_is_doubled(self) -> None:
+        heard = self.draw.choice([self.world.primary, self.world.backup]).heard
+        if heard:
+            heard.append(heard[0])
+
+    def dialogue_ends(self) -> None:
+        for server in (self.world.primary, self.world.backup):
+            server.take_back()
+
+
+@pytest.fixture
+def new_world(native: Any) -> Iterator[Callable[[], World]]:
+    made: list[World] = []
+
+    def make() -> World:
+        made.append(World(Limits(datagram_bytes=12_000, order_carried_bytes=3000)))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()
+
+
+SEEDS = range(60)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_primary_is_afterwards_as_if_it_had_been_stepped(new_world: Callable[[], World], seed: int) -> None:
+    talking, stepped = new_world(), new_world()
+    talking.primary.talks = stepped.primary.repeats = True
+    conversations = [Conversation(world, seed) for world in (talking, stepped)]
+    for conversation in conversations:
+        begin_late(conversation)
+        conversation.happen(80)
+        conversation.end()
+        stepped.primary.happened = talking.primary.happened
+        stepped.primary.readings = conversations[0].readings
+    assert not stepped.primary.happened
+    assert_alike(talking, stepped)
+    made.append(talking.primary.made)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_backup_is_afterwards_as_if_it_had_been_stepped(new_world: Callable[[], World], seed: int) -> None:
+    talking, stepped = new_world(), new_world()
+    talking.backup.talks = True
+    talking.backup.lasts_ns = MS
+    conversations = [Conversation(world, seed) for world in (talking, stepped)]
+    for conversation in conversations:
+        begin_late(conversation)
+        conversation.happen(80)
+        conversation.end()
+        stepped.primary.readings = conversations[0].readings
+    assert_alike(talking, stepped)
+    made.append(talking.backup.made)
+
+
+made: list[int] = []
+
+
+def test_there_were_dialogues(native: Any) -> None:
+    """Behind the others: what they compare is something."""
+    assert sum(made) >= 20 * len(made)
+
+
+def begin_late(conversation: Conversation) -> None:
+    """Of a program that was picked often already."""
+    picks = conversation.draw.choice([0, 0, 1 << 6, 1 << 13, 1 << 31, 1 << 40])
+    for server in (conversation.world.primary, conversation.world.backup):
+        engine: Any = server.core.determinizer.engine
+        engine.scheduler.pick_count += picks
+        engine.outside.pick = engine.scheduler.pick_count
+
+
+def assert_alike(one: World, other: World) -> None:
+    for mine, its in ((one.primary, other.primary), (one.backup, other.backup)):
+        assert kept(mine) == kept(its)
