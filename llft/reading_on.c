@@ -173,18 +173,19 @@ static PyObject *drawn_at_primary(Py_ssize_t size) {
 }
 
 static PyObject *urandom(PyObject *usual, PyObject *argument) {
-    if (PyLong_CheckExact(argument) && may_call()) {
-        int overflow;
-        long long size = PyLong_AsLongLongAndOverflow(argument, &overflow);
-        if (!overflow && size > 0 && size <= RANDOM_MAX) {
-            PyObject *data = run.log ? drawn_at_backup((Py_ssize_t)size) : drawn_at_primary((Py_ssize_t)size);
-            if (data) {
-                was_called();
-                return data;
-            }
-        }
+    int overflow = 0;
+    long long size = PyLong_CheckExact(argument) ? PyLong_AsLongLongAndOverflow(argument, &overflow) : 0;
+    PyObject *data = NULL;
+    if (overflow || size <= 0 || size > RANDOM_MAX)
+        return PyObject_CallOneArg(usual, argument);
+    if (dialogue.ident) {
+        data = draw_in_dialogue((Py_ssize_t)size);
+    } else if (may_call()) {
+        data = run.log ? drawn_at_backup((Py_ssize_t)size) : drawn_at_primary((Py_ssize_t)size);
+        if (data)
+            was_called();
     }
-    return PyObject_CallOneArg(usual, argument);
+    return data ? data : PyObject_CallOneArg(usual, argument);
 }
 
 static PyMethodDef of_time[] = {

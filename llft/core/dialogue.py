@@ -1,17 +1,17 @@
-"""A dialogue (D-74): what a thread hears and says on a connection without the core, which is told afterwards.
+"""A dialogue (D-74): what a thread hears and says on its connections without the core, which is told of it.
 
-A server's thread that waits for its client's next message, and answers it, needs nothing of the core but what
-is the connection's own: the next message, the next entries of the order log, the next message out. So the
-core *lends* all of that to the thread, and whoever keeps it (`llft/dialogue`, in C) does with it what the
+A server's thread that waits for its clients' next messages, and answers them, needs nothing of the core but
+what is the connections' own: the next messages, the next entries of the order log, the next messages out. So
+the core *lends* all of that to the thread, and whoever keeps it (`llft/dialogue`, in C) does with it what the
 core would have done. Before anything else happens to the core it is *taken back*.
 
     not lent  --lend-->  lent to the running thread  --take back-->  not lent
 
 Laws:
 
-* It is lent to the thread that has the token when it is about to wait for that connection, and nobody else
-  could go on: none in the run queue, none parked that something has happened to, or that waits for the same
-  connection.
+* It is lent to the thread that has the token when it is about to wait for these connections, and nobody else
+  could go on: none in the run queue, none parked that something has happened to, or that waits for one of the
+  same connections.
 * Taken back, the core is as if it had been stepped with every datagram and every call, one by one; what is in
   the outbox is what these steps would have journalled.
 * What the core does for reasons of its own (deadlines, other datagrams, silence, flow control, commits) it
@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llft.core.dialogue_lent import Lender, Lent
+from llft.core.determinizer.sockets import LISTENER
+from llft.core.dialogue_lent import Kinds, Lender, Lent
 from llft.core.dialogue_made import Made, Taker
 from llft.core.messaging.connection import Connection
 from llft.core.standing import BACKUP, PRIMARY
@@ -37,26 +38,26 @@ class Dialogue:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._lender, self._taker = Lender(replica), Taker(replica)
-        self._connection: Connection | None = None
-        self.fd = 0
-        """Of the connection that was lent last."""
+        self._connections: list[Connection] = []
+        """Those that are lent."""
 
-    def lend(self, thread: ThreadId, fd: int, now_ns: int, kinds: tuple[int, int, int]) -> Lent | None:
-        """To the thread that is out and is about to wait for this connection; None: not now. `kinds`: of a
-        Receive, a Send and a ReadClock in the birth log."""
-        lent = self._lender.lend(thread, fd, now_ns, kinds)
+    def lend(self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds) -> Lent | None:
+        """To the thread that is out and is about to wait for these descriptors; None: not now."""
+        lent = self._lender.lend(thread, fds, now_ns, kinds)
         if lent is not None:
-            self._connection, self.fd = self._replica.messaging.table.by_fd[fd], fd
+            table = self._replica.messaging.table.by_fd
+            self._connections = [table[fd] for fd in fds if fd != LISTENER]
         return lent
 
     def take_back(self, made: Made) -> None:
-        connection, self._connection = self._connection, None
+        connections, self._connections = self._connections, []
         replica = self._replica
-        if connection is None or replica.standing.role != (PRIMARY if replica.live else BACKUP):
+        if not connections or replica.standing.role != (PRIMARY if replica.live else BACKUP):
             raise InvariantError("dialogue_of_nobody", role=replica.standing.role)
-        if made.calls or made.taken:
-            self._taker.take_in(connection, made)
+        taken = any(remote.taken for remote in made.remotes)
+        if made.calls or taken:
             try:
-                replica.settle(from_outside=bool(made.taken))
+                self._taker.take_in(connections, made)
+                replica.settle(from_outside=taken)
             except DivergenceError as error:
                 replica.reset_and_rejoin(f"diverged: {error}")

@@ -7,6 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from llft.config import Replication
+from llft.core.determinizer.operation_ids import RANDOM, parking_id
+from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import ReceivedMessage
@@ -15,7 +17,7 @@ from llft.core.standing import BACKUP, PRIMARY
 from llft.identifiers import NO_VIEW, BirthId, GroupId, ThreadId
 from llft.instant import NEVER
 from llft.wire.header import PREFIX_BYTES
-from llft.wire.order import Entry
+from llft.wire.order import GENERAL, SOCKET, Entry, OrderContext
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -26,25 +28,37 @@ LEAST: Final = -(1 << 63)
 ENTRIES_MAX: Final = 1024
 """Of a backup's log, at a time."""
 NOTHING_HELD: Final = -1
+CONNECTIONS_MAX: Final = 128
+"""As many as a dialogue has room for."""
+GROUPS_MAX: Final = 16
 LARGEST: Final = NEVER
 """Numbers are of 64 bits where they are lent to, with room for sums. A peer may have said larger ones."""
+
+
+Kinds = tuple[int, int, int, int, int]
+"""Of a Receive, a Send, a ReadClock, a Select and RandomBytes in the birth log."""
+
+
+class Remote(NamedTuple):
+    """The group at the other end of some of the connections."""
+
+    group_id: GroupId
+    birth_id: BirthId
+    """Of its primary."""
+    numbers: tuple[int, ...]
+    held: bytes
 
 
 class Lent(NamedTuple):
     """What is lent."""
 
-    group_id: GroupId
-    """Of the other end."""
-    birth_id: BirthId
-    """Of its primary."""
     numbers: tuple[int, ...]
-    in_prefix: bytes
-    out_prefix: bytes
     orders: bytes
-    held: bytes
     entries: list[Any]
     """At a backup: of the log, read and not performed."""
-    received: list[Any]
+    remotes: list[Remote]
+    connections: list[tuple[int, tuple[int, ...], bytes, bytes, list[Any]]]
+    """Place of the group, numbers, prefix of what comes, of what leaves, and what was received."""
 
 
 class Lender:
@@ -59,51 +73,77 @@ class Lender:
             and config.replication is Replication.SEMI_ACTIVE
         )
 
-    def lend(self, thread: ThreadId, fd: int, now_ns: int, kinds: tuple[int, int, int]) -> Lent | None:
-        """To the thread that is out and is about to wait for this connection; None: not now. `kinds`: of a
-        Receive, a Send and a ReadClock in the birth log."""
-        replica, messaging = self._replica, self._messaging
-        if not self._possible or not self._is_quiet(thread, fd, now_ns):
+    def lend(self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds) -> Lent | None:
+        """To the thread that is out and is about to wait for these descriptors; None: not now."""
+        replica = self._replica
+        if not self._possible or not self._is_quiet(thread, fds, now_ns) or self._deadline_ns() <= now_ns:
             return None
-        connection = messaging.table.by_fd.get(fd)
-        if connection is None or not self._is_plain(connection) or self._deadline_ns() <= now_ns:
+        connections = self._connections(fds)
+        if connections is None or not (replica.live or self._may_follow()):
             return None
-        held = messaging.lane.held[connection.remote_group_id]
-        if not _is_in_one_piece(held) or held.view != connection.in_view:
+        groups = list(dict.fromkeys([connection.remote_group_id for connection in connections]))
+        if len(groups) > GROUPS_MAX:
             return None
-        if replica.live and not self._may_speak(connection, held):
-            return None
-        if not (replica.live or self._may_follow(connection)):
-            return None
-        lane = messaging.lane
         if replica.live:
-            lane.flush()
+            self._messaging.lane.flush()
         numbers = (
-            *(*self._numbers(thread, fd, kinds), *self._of_connection(connection), *_of_held(held)),
-            int(not replica.live and self._has_read_all(connection)),
-            *(*connection.connection_id, *self._who()),
+            *self._numbers(thread, kinds),
+            int(not replica.live and self._has_read_all(connections)),
+            *self._who(),
         )
-        if max(numbers) > LARGEST or any(_is_absurd(message) for message in connection.received):
+        remotes = [self._remote(group_id) for group_id in groups]
+        lent = [(groups.index(each.remote_group_id), *self._lent_of(each)) for each in connections]
+        most = max(numbers), *[max(each.numbers) for each in remotes], *[max(each[1]) for each in lent]
+        if max(most) > LARGEST or any(
+            _is_absurd(message) for each in connections for message in each.received
+        ):
             return None
-        pieces = b"".join([piece.data for piece in held.pieces])
         return Lent(
-            connection.remote_group_id,
-            connection.in_view.birth_id,
             numbers,
-            connection.in_prefix,
-            (connection.out_prefix or lane.make_prefix(connection)) if replica.live else bytes(PREFIX_BYTES),
-            lane.orders.suffix() if replica.live else b"",
-            pieces,
+            self._messaging.lane.orders.suffix() if replica.live else b"",
             [] if replica.live else list(islice(self._log(), ENTRIES_MAX)),
-            list(connection.received),
+            remotes,
+            lent,
         )
+
+    def _connections(self, fds: list[int]) -> list[Connection] | None:
+        """Those of the descriptors; None: one of them cannot be lent."""
+        table, lane, live = self._messaging.table.by_fd, self._messaging.lane, self._replica.live
+        found: list[Connection] = []
+        if len(fds) > CONNECTIONS_MAX + 1:
+            return None
+        for fd in fds:
+            if fd == LISTENER:
+                continue
+            connection = table.get(fd)
+            if connection is None or not self._is_plain(connection):
+                return None
+            held = lane.held[connection.remote_group_id]
+            if held.view != connection.in_view or (live and not self._may_speak(connection, held)):
+                return None
+            found.append(connection)
+        if not 0 < len(found) <= CONNECTIONS_MAX:
+            return None
+        groups = {each.remote_group_id: None for each in found}
+        return found if all(_is_in_one_piece(lane.held[group_id]) for group_id in groups) else None
+
+    def _remote(self, group_id: GroupId) -> Remote:
+        held = self._messaging.lane.held[group_id]
+        pieces = b"".join([piece.data for piece in held.pieces])
+        return Remote(group_id, held.view.birth_id, _of_held(held), pieces)
+
+    def _lent_of(self, connection: Connection) -> tuple[tuple[int, ...], bytes, bytes, list[Any]]:
+        prefix = bytes(PREFIX_BYTES)
+        if self._replica.live:
+            prefix = connection.out_prefix or self._messaging.lane.make_prefix(connection)
+        return self._of_connection(connection), connection.in_prefix, prefix, list(connection.received)
 
     def _log(self) -> deque[Entry]:
         engine = self._engine
         assert isinstance(engine, TokenEngine)
         return engine.log
 
-    def _is_quiet(self, thread: ThreadId, fd: int, now_ns: int) -> bool:
+    def _is_quiet(self, thread: ThreadId, fds: list[int], now_ns: int) -> bool:
         """Nobody else could go on, and nothing is to be done but what the thread does."""
         replica, messaging, engine = self._replica, self._messaging, self._engine
         assert isinstance(engine, TokenEngine)
@@ -118,8 +158,9 @@ class Lender:
         return (
             not engine.held
             and engine.waiters.is_quiet()
-            and not engine.waiters.somebody_waits_for(fd, engine.parked)
-            and messaging.indexes.touched.is_quiet(but=fd)
+            and not any(engine.waiters.somebody_waits_for(fd, engine.parked) for fd in fds)
+            and not (LISTENER in fds and messaging.pending_accept)
+            and messaging.indexes.touched.is_quiet(but=fds)
             and not messaging.silent
             and not messaging.waiting_for_backups
             and not messaging.flow.too_many_acks
@@ -138,8 +179,8 @@ class Lender:
             return False
         outside = self._engine.outside
         return (
-            (not self._replica.live or not c.received)
-            and self._messaging.lane.by_prefix.get(c.in_prefix) is c
+            self._messaging.lane.by_prefix.get(c.in_prefix) is c
+            and all(message.view == c.in_view and not message.flags for message in c.received)
             and c.fd not in outside.descriptors.peeked
             and c.fd not in outside.descriptors.unsettled
         )
@@ -155,46 +196,59 @@ class Lender:
         level = self._messaging.config.output_commit_level
         return level == 0 or not self._messaging.watermarks.somebody_counts
 
-    def _may_follow(self, connection: Connection) -> bool:
-        """At a backup: what was received is all of one view, and no pieces of the log are behind a gap."""
-        if self._replica.cursor is None or self._messaging.lane.orders.early:
-            return False
-        return all(
-            message.view == connection.in_view and not message.flags for message in connection.received
-        )
+    def _may_follow(self) -> bool:
+        """At a backup: no pieces of the log are behind a gap."""
+        return self._replica.cursor is not None and not self._messaging.lane.orders.early
 
-    def _has_read_all(self, connection: Connection) -> bool:
+    def _has_read_all(self, connections: list[Connection]) -> bool:
         """At a backup: behind the entries that are lent nothing of the log is here, nor half read."""
         cursor, orders = self._replica.cursor, self._messaging.lane.orders
         assert cursor is not None
-        if cursor.waiting is not None or len(self._log()) > ENTRIES_MAX or connection.ordered_partial:
+        if cursor.waiting is not None or len(self._log()) > ENTRIES_MAX:
+            return False
+        if any(connection.ordered_partial for connection in connections):
             return False
         return cursor.decoder.between_entries and cursor.decoder.exhausted and cursor.fed == orders.end
 
-    def _numbers(self, thread: ThreadId, fd: int, kinds: tuple[int, int, int]) -> tuple[int, ...]:
+    def _context(self) -> OrderContext:
+        """That the next entry is coded against, or the next one that is read."""
+        if self._replica.live:
+            encoder = self._messaging.lane.encoder
+            assert encoder is not None
+            return encoder.context
+        assert self._replica.cursor is not None
+        return self._replica.cursor.decoder.context
+
+    def _count(self, context: OrderContext, kind: int, identifier: int) -> tuple[int, int]:
+        """Of what was performed, and what the next one is coded against."""
+        performed = self._engine.outside.counts.get((kind, identifier), 0)
+        return performed, context.counts.get(identifier << 4 | kind, 0)
+
+    def _numbers(self, thread: ThreadId, kinds: Kinds) -> tuple[int, ...]:
         replica, lane, engine = self._replica, self._messaging.lane, self._engine
         assert isinstance(engine, TokenEngine)
-        limits, scheduler = replica.config.limits, engine.scheduler
+        limits, timeouts, scheduler = replica.config.limits, replica.config.timeouts, engine.scheduler
+        context, order_base = self._context(), lane.orders.end
+        count = replica.followed_base + engine.consumed_count
         if replica.live:
-            encoder = lane.encoder
-            assert encoder is not None
-            context, count, order_base = encoder.context, encoder.count, lane.orders.unreflected
-        else:
-            assert replica.cursor is not None
-            context, count = replica.cursor.decoder.context, replica.followed_base + engine.consumed_count
-            order_base = lane.orders.end
+            assert lane.encoder is not None
+            count, order_base = lane.encoder.count, lane.orders.unreflected
+        kind, select_id = parking_id(thread)
         return (
-            *(int(replica.live), int(replica.outbox.journalling), thread, fd, *kinds),
+            *(int(replica.live), int(replica.outbox.journalling), thread, *kinds),
             *(replica.last_step_ns, replica.pause_ns, self._deadline_ns()),
-            *(scheduler.quantum_calls, scheduler.calls, scheduler.pick_count, count),
+            *(scheduler.quantum_calls, scheduler.calls, scheduler.pick_count, count, int(not engine.parked)),
             *(context.pick, context.thread, context.fd, context.timestamp),
             *(
                 context.clock_id,
                 *self._clocks(),
                 *[context.clocks.get(clock_id, 0) for clock_id in CLOCK_IDS],
             ),
+            *(select_id, *self._count(context, kind, select_id), *self._count(context, GENERAL, RANDOM)),
             *(order_base, lane.group_watermark, lane.order_committed, int(self._commits_as_it_leaves())),
             *(limits.order_lag_bytes, limits.order_carried_bytes, limits.datagram_bytes, lane.clock.value),
+            *(limits.window_messages, limits.window_bytes, timeouts.first_ack_delay_ns),
+            *(timeouts.first_ack_patience_ns, timeouts.retransmit_interval_ns),
         )
 
     def _deadline_ns(self) -> int:
@@ -216,15 +270,16 @@ class Lender:
         return tuple(found)
 
     def _of_connection(self, connection: Connection) -> tuple[int, ...]:
-        c, limits, timeouts = connection, self._messaging.config.limits, self._messaging.config.timeouts
+        c = connection
         return (
-            *(c.in_base, c.out_base, c.out_view_num, c.in_view.primary_view_num),
+            *(c.fd, c.in_base, c.out_base, c.out_view_num, c.in_view.primary_view_num),
             *(c.received_up_to, c.received_bytes, c.delivered_bytes),
             *(c.delivered_position, c.delivered_timestamp, c.delivered_digest, c.sent_digest),
             *(c.ack_told, c.acked, c.acked_in_view, c.transmitted, c.generated),
-            *(c.remote_watermark, len(c.sent), c.sent_bytes, limits.window_messages, limits.window_bytes),
-            *(c.members_timestamp, c.heard_ns, 0, c.ack_due_ns, c.retransmit_ns),
-            *(timeouts.first_ack_delay_ns, timeouts.first_ack_patience_ns, timeouts.retransmit_interval_ns),
+            *(c.remote_watermark, len(c.sent), c.sent_bytes),
+            *(c.members_timestamp, c.heard_ns, c.ack_due_ns, c.retransmit_ns),
+            *self._count(self._context(), SOCKET, c.fd),
+            *c.connection_id,
         )
 
 

@@ -20,7 +20,7 @@ _new_tuple: Final = tuple.__new__
 
 
 class Numbers(NamedTuple):
-    """What has become of what was lent: of replica, order log, connection and remote group."""
+    """What has become of what was lent: of replica and order log."""
 
     last_ns: int
     calls: int
@@ -42,6 +42,13 @@ class Numbers(NamedTuple):
     """At a primary up to where the log is reflected, at a backup up to where it is performed."""
     order_committed: int
     clock: int
+    entries_used: int
+    """At a backup: of those that were lent."""
+    bytes_decoded: int
+    """Of the log, behind the entries that were lent."""
+
+
+class OfConnection(NamedTuple):
     received_up_to: int
     received_bytes: int
     delivered_bytes: int
@@ -59,37 +66,66 @@ class Numbers(NamedTuple):
     said_ns: int
     ack_due_ns: int
     retransmit_ns: int
-    held_base: int
-    held_unreflected: int
-    held_watermark: int
-    held_committed: int
-    entries_used: int
-    """At a backup: of those that were lent."""
     sends_decoded: int
-    bytes_decoded: int
-    """Of the log, behind the entries that were lent."""
+    read_decoded: int
+    """At a backup: entries of the log's bytes, not of those that were lent."""
 
 
-class Made(NamedTuple):
-    """What has become of it. Messages are (position, timestamp, payload, end of the order information that
-    came with it, digest, offset of the order log up to which it is marked, or 0)."""
+class MadeConnection(NamedTuple):
+    """Of one that something was heard or said on. Messages are (position, timestamp, payload, end of the
+    order information that came with it, digest, offset of the order log up to which it is marked, or 0)."""
 
-    calls: int
+    place: int
     numbers: tuple[int, ...]
-    """`Numbers`."""
+    """`OfConnection`."""
     received: list[Any]
     delivered: list[Any]
     sent: list[Any]
-    orders: bytes
+
+
+class MadeRemote(NamedTuple):
+    place: int
+    base: int
+    unreflected: int
+    watermark: int
+    committed: int
     held: bytes
     taken: list[int]
+    """Numbers of datagrams."""
+
+
+class Made(NamedTuple):
+    """What has become of it."""
+
+    calls: int
+    numbers: Numbers
+    connections: list[MadeConnection]
+    remotes: list[MadeRemote]
+    counts: list[tuple[int, int, int, int]]
+    """Of counted entries: kind, identifier, N, and what the next one is coded against."""
+    orders: bytes
     foreign: list[Any]
     births: bytes
-    journal: tuple[bytes, int, int]
-    """A frame of the journal, how many records it has, and the time of the first."""
+    journal: list[tuple[bytes, int, int]]
+    """Frames of the journal, how many records each has, and the time of the first."""
     readings: list[tuple[int, list[int]]]
-    witnessed: list[tuple[int, int]]
-    """If somebody compares what the program calls: kinds of calls, and limits or clocks."""
+    witnessed: list[tuple[int, int, int, bool]]
+    """If somebody compares what the program calls: kinds of calls, descriptors, and limits, clocks or sizes;
+    whether it would not have waited."""
+    selected: list[tuple[tuple[int, ...], int, tuple[int, ...], bool]]
+    """The same of its selects."""
+
+
+def made_of(told: tuple[Any, ...]) -> Made:
+    """Of what C tells."""
+    calls, numbers, connections, remotes, *rest = told
+    return Made(
+        calls,
+        Numbers(*numbers),
+        [MadeConnection(*each) for each in connections],
+        [MadeRemote(*each) for each in remotes],
+        *rest,
+    )
 
 
 class Taker:
@@ -98,18 +134,29 @@ class Taker:
         self._messaging = replica.messaging
         self._engine = replica.determinizer.engine
 
-    def take_in(self, connection: Connection, made: Made) -> None:
+    def take_in(self, connections: list[Connection], made: Made) -> None:
         """The replica is afterwards as if it had been stepped with all of it, but for the settling."""
-        replica, now = self._replica, Numbers(*made.numbers)
+        replica, now = self._replica, made.numbers
         replica.now_ns = replica.outbox.now_ns = replica.last_step_ns = now.last_ns
         self._go_on(now)
-        self._take_connection(connection, made, now)
+        groups = list(dict.fromkeys([connection.remote_group_id for connection in connections]))
+        for each in made.connections:
+            connection, after = connections[each.place], OfConnection(*each.numbers)
+            self._take_connection(connection, each, after)
+            self._arm(connection, after)
         if replica.live:
             self._take_orders_live(made, now)
         else:
             self._take_orders_logged(made, now)
-        self._take_held(self._messaging.lane.held[connection.remote_group_id], made, now)
-        self._arm(connection, now, heard=bool(made.taken))
+        for remote in made.remotes:
+            self._take_held(self._messaging.lane.held[groups[remote.place]], remote)
+        if not replica.live:
+            self._pass_barriers()
+
+    def _pass_barriers(self) -> None:
+        """Behind what was performed: the thread may compute for long, and a promotion waits for all of it."""
+        assert isinstance(self._engine, TokenEngine)
+        self._engine.pass_barriers()
 
     def _go_on(self, now: Numbers) -> None:
         engine, lane = self._engine, self._messaging.lane
@@ -119,14 +166,13 @@ class Taker:
         lane.clock.value = now.clock
         lane.order_committed = now.order_committed
 
-    def _take_connection(self, connection: Connection, made: Made, now: Numbers) -> None:
+    def _take_connection(self, connection: Connection, made: MadeConnection, now: OfConnection) -> None:
         c, view = connection, connection.in_view
         c.received_up_to, c.received_bytes = now.received_up_to, now.received_bytes
         c.delivered_bytes, c.read_offset = now.delivered_bytes, now.read_offset
         c.delivered_position, c.delivered_timestamp = now.delivered_position, now.delivered_timestamp
         c.delivered_digest, c.sent_digest = now.delivered_digest, now.sent_digest
         c.ack_told, c.acked_in_view, c.generated = now.ack_told, now.acked_in_view, now.generated
-        c.heard_ns = now.heard_ns
         if now.acked > c.acked:
             c.acked, c.first_acks_heard = now.acked, 0
         for position, timestamp, payload, order_end, _, mark in made.delivered:
@@ -143,8 +189,9 @@ class Taker:
         self._take_sent(c, made.sent, now.remote_watermark)
         if self._replica.live:
             c.transmitted = c.generated
-        elif now.bytes_decoded:
-            c.ordered_sends += now.sends_decoded
+            return
+        c.ordered_sends += now.sends_decoded
+        if now.read_decoded:
             c.ordered_position, c.ordered_bytes = c.delivered_position, c.delivered_bytes
             c.ordered_partial = c.read_offset
 
@@ -166,15 +213,19 @@ class Taker:
         context.fd, context.timestamp = now.context_fd, now.context_timestamp
         coded = (now.coded_0, now.coded_1, now.coded_2)
         local = (now.local_0, now.local_1, now.local_2)
-        clock = self._engine.outside.clock
+        outside = self._engine.outside
         for clock_id, values in made.readings:
             if coded[clock_id] != context.clocks.get(clock_id, 0):
                 context.note_clock(clock_id, coded[clock_id])
             if self._replica.live:
-                clock.read_on(clock_id, values)
+                outside.clock.read_on(clock_id, values)
             else:
-                clock.observe_on(clock_id, values, local[clock_id])
+                outside.clock.observe_on(clock_id, values, local[clock_id])
         context.clock_id = now.context_clock_id
+        for kind, identifier, count, coded_count in made.counts:
+            # None of them is the first of its kind: their places in these tables stay.
+            outside.counts[kind, identifier] = count
+            context.counts[identifier << 4 | kind] = coded_count
 
     def _take_orders_live(self, made: Made, now: Numbers) -> None:
         lane = self._messaging.lane
@@ -205,9 +256,9 @@ class Taker:
             cursor.passed_count += read_on
             cursor.fed = cursor.watermark = now.own_offset
 
-    def _take_held(self, held: HeldOrder, made: Made, now: Numbers) -> None:
-        base, unreflected = now.held_base, now.held_unreflected
-        held.watermark, held.committed = now.held_watermark, now.held_committed
+    def _take_held(self, held: HeldOrder, made: MadeRemote) -> None:
+        base, unreflected = made.base, made.unreflected
+        held.watermark, held.committed = made.watermark, made.committed
         if base == NOTHING_HELD:
             held.pieces, held.unreflected = [], []
             return
@@ -215,11 +266,12 @@ class Taker:
         rest = made.held[unreflected - base :]
         held.unreflected = [(unreflected, rest)] if rest else []
 
-    def _arm(self, connection: Connection, now: Numbers, *, heard: bool) -> None:
+    def _arm(self, connection: Connection, now: OfConnection) -> None:
         """Timers, and what else whoever hears or speaks disturbs."""
         messaging = self._messaging
         messaging.indexes.touched.note(connection.fd)
-        if heard:
+        if now.heard_ns != connection.heard_ns:
+            connection.heard_ns = now.heard_ns
             messaging.keep_alives.disturb(connection, now.heard_ns)
         connection.ack_due_ns = now.ack_due_ns
         if not self._replica.live:

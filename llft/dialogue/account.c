@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { BYTES_TAG = 6, INT_TAG = 5 }; /* of the birth log */
+enum { INT_TAG = 5, BYTES_TAG = 6, TUPLE_TAG = 7 }; /* of the birth log */
 
 static void out_of_memory(void) { Py_FatalError("a dialogue has no memory for what was said already"); }
 
@@ -77,12 +77,30 @@ static void note_birth(uint8_t tag, int64_t kind, uint64_t number) {
     put_uvarint(&dialogue.births, number);
 }
 
-void note_birth_of_bytes(PyObject *data) {
-    note_birth(BYTES_TAG, dialogue.receive_kind, (uint64_t)PyBytes_GET_SIZE(data));
+void note_birth_of_bytes(int64_t kind, PyObject *data) {
+    note_birth(BYTES_TAG, kind, (uint64_t)PyBytes_GET_SIZE(data));
     put_bytes(&dialogue.births, PyBytes_AS_STRING(data), (size_t)PyBytes_GET_SIZE(data));
 }
 
 void note_birth_of_number(int64_t kind, int64_t number) { note_birth(INT_TAG, kind, zigzag(number)); }
+
+void note_birth_of_fds(const int64_t *fds, Py_ssize_t count) {
+    note_birth(TUPLE_TAG, dialogue.select_kind, (uint64_t)count);
+    for (Py_ssize_t at = 0; at < count; at++)
+        put_uvarint(&dialogue.births, zigzag(fds[at]));
+}
+
+void note_birth_of_nothing(void) {
+    put_uvarint(&dialogue.births, (uint64_t)dialogue.thread);
+    put_bytes(&dialogue.births, dialogue.nothing.data, dialogue.nothing.size);
+}
+
+void note_witnessed(PyObject *fds, int64_t timeout_ns, PyObject *writing, bool interruptible) {
+    PyObject *one = Py_BuildValue("OLOO", fds, (long long)timeout_ns, writing, interruptible ? Py_True : Py_False);
+    if (!one || PyList_Append(dialogue.selected, one) < 0)
+        out_of_memory();
+    Py_DECREF(one);
+}
 
 /* -- when it is over --------------------------------------------------------------------------------- */
 
@@ -101,12 +119,12 @@ static PyObject *listed(const messages_t *messages) {
     return list;
 }
 
-static PyObject *numbers_taken(void) {
-    size_t count = dialogue.numbers.size / sizeof(uint64_t);
+static PyObject *numbers_taken(const remote_t *remote) {
+    size_t count = remote->numbers.size / sizeof(uint64_t);
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t at = 0; list && at < count; at++) {
         uint64_t number;
-        memcpy(&number, dialogue.numbers.data + at * sizeof number, sizeof number);
+        memcpy(&number, remote->numbers.data + at * sizeof number, sizeof number);
         PyObject *one = PyLong_FromUnsignedLongLong(number);
         if (!one)
             Py_CLEAR(list);
@@ -122,12 +140,11 @@ static int add(PyObject *rows, PyObject *row) {
     return failed ? -1 : 0;
 }
 
-/* How many calls from this one on are readings of one clock. */
 size_t readings_from(size_t at) {
     const call_t *first = &dialogue.called[at];
     size_t count = 0;
     while (at + count < dialogue.called_count && first[count].kind == READING &&
-           first[count].clock_id == first->clock_id)
+           first[count].clock_id == first->clock_id && first[count].pick == first->pick)
         count++;
     return count;
 }
@@ -155,16 +172,26 @@ static PyObject *all_readings(void) {
     return list;
 }
 
-/* For a witness of what the program called: kinds as the birth log has them, and the limit or the clock. */
+/* For a witness of what the program called: the kind as the birth log has it, and what it was about. */
 static PyObject *witnessed(void) {
     PyObject *list = PyList_New(0);
     for (size_t at = 0; list && dialogue.witnessed && at < dialogue.called_count; at++) {
         const call_t *call = &dialogue.called[at];
-        int64_t kind = call->kind == HEARD  ? dialogue.receive_kind
-                       : call->kind == SAID ? dialogue.send_kind
-                                            : dialogue.clock_kind;
-        int64_t detail = call->kind == HEARD ? call->limit : call->clock_id;
-        if (add(list, Py_BuildValue("LL", (long long)kind, (long long)detail)) < 0)
+        int64_t kind = 0, fd = 0, about = 0;
+        bool on_connection = call->kind == HEARD || call->kind == SAID || call->kind == NOTHING_THERE;
+        if (on_connection)
+            fd = dialogue.connections[call->connection].fd;
+        switch (call->kind) {
+        case HEARD: kind = dialogue.receive_kind, about = call->limit; break;
+        case NOTHING_THERE: kind = dialogue.receive_kind, about = call->size; break;
+        case SAID: kind = dialogue.send_kind; break;
+        case READING: kind = dialogue.clock_kind, about = call->clock_id; break;
+        case DRAWN: kind = dialogue.random_kind, about = call->size; break;
+        case SELECTED:
+        case SELECTED_ON_SOCKET: kind = dialogue.select_kind; break;
+        }
+        if (add(list, Py_BuildValue("LLLO", (long long)kind, (long long)fd, (long long)about,
+                                    call->looked ? Py_True : Py_False)) < 0)
             Py_CLEAR(list);
     }
     return list;
@@ -174,24 +201,7 @@ static PyObject *as_bytes(const uint8_t *data, size_t size) {
     return PyBytes_FromStringAndSize(size ? (const char *)data : "", (Py_ssize_t)size);
 }
 
-/* In the order of `core.dialogue.Numbers`. */
-static PyObject *numbers_now(void) {
-    const dialogue_t *d = &dialogue;
-    int64_t own = d->live ? d->unreflected : d->order_base + (int64_t)d->performed;
-    int64_t values[] = {
-        d->last_ns, d->calls, d->pick, d->count,
-        d->context_pick, d->context_thread, d->context_fd, d->context_timestamp,
-        d->context_clock_id, d->clocks[0].local, d->clocks[1].local, d->clocks[2].local,
-        d->clocks[0].coded, d->clocks[1].coded, d->clocks[2].coded,
-        own, d->order_committed, d->clock,
-        d->received_up_to, d->received_bytes, d->delivered_bytes, d->read_offset,
-        d->delivered_position, d->delivered_timestamp, d->delivered_digest,
-        d->sent_digest, d->ack_told, d->acked, d->acked_in_view, d->generated, d->remote_watermark,
-        d->heard_ns, d->said_ns, d->ack_due_ns, d->retransmit_ns,
-        d->held_base, d->held_unreflected, d->held_watermark, d->held_committed,
-        (int64_t)d->ahead_at, d->sends_decoded, (int64_t)d->performed,
-    };
-    Py_ssize_t count = sizeof values / sizeof *values;
+static PyObject *tuple_of(const int64_t *values, Py_ssize_t count) {
     PyObject *tuple = PyTuple_New(count);
     for (Py_ssize_t at = 0; tuple && at < count; at++) {
         PyObject *one = PyLong_FromLongLong(values[at]);
@@ -203,15 +213,80 @@ static PyObject *numbers_now(void) {
     return tuple;
 }
 
-/* What was called how often, numbers, messages, order information, what the network is told, the birth log, the
- * journal. */
+/* In the order of `core.dialogue_made.Numbers`. */
+static PyObject *numbers_now(void) {
+    const dialogue_t *d = &dialogue;
+    int64_t own = d->live ? d->unreflected : d->order_base + (int64_t)d->performed;
+    int64_t values[] = {
+        d->last_ns, d->calls, d->pick, d->count,
+        d->context_pick, d->context_thread, d->context_fd, d->context_timestamp,
+        d->context_clock_id, d->clocks[0].local, d->clocks[1].local, d->clocks[2].local,
+        d->clocks[0].coded, d->clocks[1].coded, d->clocks[2].coded,
+        own, d->order_committed, d->clock, (int64_t)d->ahead_at, (int64_t)d->performed,
+    };
+    return tuple_of(values, sizeof values / sizeof *values);
+}
+
+/* Its place, `core.dialogue_made.OfConnection`, and its messages. */
+static PyObject *connection_now(int at) {
+    const connection_t *c = &dialogue.connections[at];
+    int64_t values[] = {
+        c->received_up_to, c->received_bytes, c->delivered_bytes, c->read_offset, c->delivered_position,
+        c->delivered_timestamp, c->delivered_digest, c->sent_digest, c->ack_told, c->acked, c->acked_in_view,
+        c->generated, c->remote_watermark, c->heard_ns, c->said_ns, c->ack_due_ns, c->retransmit_ns,
+        c->sends_decoded, c->read_decoded,
+    };
+    return Py_BuildValue("iNNNN", at, tuple_of(values, sizeof values / sizeof *values), listed(&c->received),
+                         listed(&c->delivered), listed(&c->sent));
+}
+
+static PyObject *connections_now(void) {
+    PyObject *list = PyList_New(0);
+    for (int at = 0; list && at < dialogue.connection_count; at++)
+        if (dialogue.connections[at].used && add(list, connection_now(at)) < 0)
+            Py_CLEAR(list);
+    return list;
+}
+
+/* Place, base, what is not reflected, watermark, commit, bytes, and which datagrams were taken. */
+static PyObject *remotes_now(void) {
+    PyObject *list = PyList_New(0);
+    for (int at = 0; list && at < dialogue.remote_count; at++) {
+        const remote_t *r = &dialogue.remotes[at];
+        if (r->used && add(list, Py_BuildValue("iLLLLNN", at, (long long)r->base, (long long)r->unreflected,
+                                               (long long)r->watermark, (long long)r->committed,
+                                               as_bytes(r->held.data, r->held.size), numbers_taken(r))) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static int add_count(PyObject *list, int kind, const count_of *count) {
+    if (count->performed == count->performed_before && count->coded == count->coded_before)
+        return 0;
+    return add(list, Py_BuildValue("iLLL", kind, (long long)count->identifier, (long long)count->performed,
+                                   (long long)count->coded));
+}
+
+/* Of counted entries: kind, identifier, count, and what the next one is coded against. */
+static PyObject *counts_now(void) {
+    PyObject *list = PyList_New(0);
+    int failed = !list;
+    for (int at = 0; !failed && at < GENERALS; at++)
+        failed = add_count(list, GENERAL, &dialogue.generals[at]) < 0;
+    for (int at = 0; !failed && at < dialogue.connection_count; at++)
+        failed = add_count(list, SOCKET, &dialogue.connections[at].nothings) < 0;
+    if (failed)
+        Py_CLEAR(list);
+    return list;
+}
+
+/* In the order of `core.dialogue_made.Made`. */
 PyObject *account(void) {
     const dialogue_t *d = &dialogue;
     size_t begun = d->live ? (size_t)(d->order_begun - d->order_base) : 0;
-    return Py_BuildValue("nNNNNNNNONNNN", (Py_ssize_t)d->called_count, numbers_now(), listed(&d->received),
-                         listed(&d->delivered), listed(&d->sent),
-                         as_bytes(d->orders.data + begun, d->orders.size - begun),
-                         as_bytes(d->held.data, d->held.size), numbers_taken(), d->foreign,
-                         as_bytes(d->births.data, d->births.size), journal_frame(), all_readings(),
-                         witnessed());
+    return Py_BuildValue("nNNNNNONNNNO", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
+                         counts_now(), as_bytes(d->orders.data + begun, d->orders.size - begun), d->foreign,
+                         as_bytes(d->births.data, d->births.size), journal_frames(), all_readings(), witnessed(),
+                         d->selected);
 }

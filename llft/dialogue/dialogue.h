@@ -1,16 +1,18 @@
-/* A dialogue: what a thread of the program hears and says on one connection without the core.
+/* A dialogue: what a thread of the program hears and says on its connections without the core.
  *
  * It is lent by whoever holds the driver's lock, and taken back by whoever takes that lock next, like a run
  * (`reading_on.c`); docs/DEVIATIONS.md, D-74, has its laws, `llft/core/dialogue.py` its two ends. What the core
- * keeps of the connection is here meanwhile, and what the thread does is what the core would have done: the same
+ * keeps of the connections is here meanwhile, and what the thread does is what the core would have done: the same
  * entries of the order log, the same datagrams, the same numbers.
  *
  *     order.c       entries of the order log, written and read
- *     lane.c        a datagram of the connection, taken and made: the twin of `core.messaging.lane`
+ *     lane.c        a datagram of a connection, taken and made: the twin of `core.messaging.lane`
+ *     waiting.c     how a call waits for the network
+ *     calls.c       the thread's calls: hear, say, select, read a clock, draw
+ *     socket.c      the virtual socket's methods
  *     account.c     what is told of it when it is taken back
  *     journal.c     its records, as a frame of the journal
- *     dialogue.c    the thread's calls, and how they wait
- *     socket.c      the virtual socket's methods
+ *     lending.c     lent, and taken back
  */
 
 #ifndef LLFT_DIALOGUE_H
@@ -31,13 +33,21 @@
 bool may_be_counted(int levels); /* one call more, with so many levels of the stack left */
 void count_call(void);
 
-/* A reading in a dialogue of this thread: false if there is none, or it goes the usual way. */
-bool read_clock_in_dialogue(int clock_id, int64_t *value);
-
 extern PyMethodDef dialogue_methods[];
 int begin_dialogues(PyObject *module);
 
-enum { PREFIX_BYTES = 80, DYNAMIC_BYTES = 74, HEADER_BYTES = PREFIX_BYTES + DYNAMIC_BYTES, DESTINATIONS_MAX = 16 };
+enum {
+    PREFIX_BYTES = 80,
+    DYNAMIC_BYTES = 74,
+    HEADER_BYTES = PREFIX_BYTES + DYNAMIC_BYTES,
+    DESTINATIONS_MAX = 16,
+    CONNECTIONS_MAX = 128, /* as `core.dialogue_lent` has it */
+    REMOTES_MAX = 16,
+    PLACES = 512, /* of a table of connections: four times as many */
+    CLOCKS = 3,
+    WHO_NUMBERS = 9,
+    CONNECTION_NUMBERS = 3,
+};
 
 /* -- bytes that grow -------------------------------------------------------------------------------- */
 
@@ -67,18 +77,48 @@ typedef struct {
 message_t *add_message(messages_t *messages);
 void clear_messages(messages_t *messages);
 
-/* -- what was called, for the journal ---------------------------------------------------------------- */
+/* -- what is lent ------------------------------------------------------------------------------------ */
 
+/* N of an operation that is counted: of what was performed, and of what the next entry is coded against. The first
+ * of its kind goes the usual way: where a count is in the core's tables decides what these forget. */
 typedef struct {
-    int64_t time_ns, number, pick, position, timestamp, size, so_far;
-    uint32_t digest;
-    enum { HEARD, SAID, READING } kind;
-    bool woken; /* heard after a wait, which has the entry before */
-    int clock_id;
-    int64_t limit; /* of what it wanted to hear */
-} call_t;
+    int64_t identifier, performed, coded, performed_before, coded_before;
+} count_of;
 
-enum { CLOCKS = 3, WHO_NUMBERS = 9, CONNECTION_NUMBERS = 3 };
+static inline bool is_usable(const count_of *count) { return count->performed > 0 && count->coded > 0; }
+
+/* A connection. */
+typedef struct {
+    int64_t fd;
+    int remote; /* of which group */
+    bool used;  /* something was heard or said on it */
+    int64_t in_base, out_base, out_view_num, in_view_num;
+    int64_t received_up_to, received_bytes, delivered_bytes, read_offset;
+    int64_t delivered_position, delivered_timestamp;
+    uint32_t delivered_digest, sent_digest;
+    int64_t ack_told, acked, acked_in_view, transmitted, generated;
+    int64_t remote_watermark, sent_count, sent_bytes;
+    int64_t members_timestamp, heard_ns, said_ns, ack_due_ns, retransmit_ns;
+    int64_t sends_decoded;
+    bool read_decoded; /* at a backup: what was read on it came from the log's bytes */
+    count_of nothings; /* reads that found nothing */
+    messages_t received, delivered, sent;
+    uint8_t in_prefix[PREFIX_BYTES], out_prefix[PREFIX_BYTES];
+    int64_t id[CONNECTION_NUMBERS];
+    int journal_index; /* in the frame that is being made; -1: not there */
+} connection_t;
+
+/* The group at the other end of some of them: its order information, from `base` on (-1: none), its primary. */
+typedef struct {
+    bytes_t held;
+    int64_t base, unreflected, watermark, committed, limit;
+    bool used;
+    uint8_t birth[DATAGRAMS_BIRTH_BYTES];
+    int64_t newest; /* number of a datagram of its primary's */
+    bytes_t numbers; /* of those that were taken, eight bytes each */
+    struct sockaddr_in to[DESTINATIONS_MAX];
+    int to_count;
+} remote_t;
 
 /* The group's clock of one id. */
 typedef struct {
@@ -87,12 +127,42 @@ typedef struct {
     int64_t local;        /* at a backup: the local clock when it was read last */
 } clock_of;
 
+/* An entry of the order log. */
 typedef struct {
     int kind;
     int64_t pick, thread, fd, size, timestamp, clock_id, value;
+    int64_t identifier, count;
+    const uint8_t *data; /* of a counted one, as long as the log is not written on */
+    size_t data_size;
     uint32_t digest;
     size_t bytes; /* how long it is */
 } entry_t;
+
+/* A call that was made, for the journal. */
+typedef struct {
+    enum { HEARD, SAID, READING, SELECTED, SELECTED_ON_SOCKET, NOTHING_THERE, DRAWN } kind;
+    bool woken;  /* after a wait, which has the entry before */
+    bool looked; /* it would not have waited */
+    int connection;
+    int64_t time_ns, number, pick, position, timestamp, size, so_far;
+    uint32_t digest;
+    int clock_id;
+    int64_t limit; /* of what it wanted to hear; the count of a counted one */
+    size_t data_at, data_size; /* of a counted one, in `dialogue.counted` */
+} call_t;
+
+enum { SELECT_COUNT, RANDOM_COUNT, GENERALS };
+
+/* The call of a thread that waits in it. */
+typedef struct {
+    enum { NO_CALL, RECEIVES, LOOKS, SENDS, SELECTS } kind;
+    int64_t fd, limit;
+    PyObject *payload;
+    bool is_patient;
+    PyObject *fds, *writing;
+    bool is_interruptible;
+    int64_t until_ns; /* NEVER: it has no timeout */
+} asked_t;
 
 typedef struct {
     /* Whose it is. */
@@ -100,17 +170,16 @@ typedef struct {
     bool live;           /* at a primary */
     bool waiting;        /* the thread is in `epoll_wait`, without the interpreter's lock */
     uint64_t generation; /* one more whenever it is taken back */
-    int64_t wanted;      /* how many bytes the waiting thread wants at the most; or */
-    PyObject *saying;    /* what it wants to say */
-    bool is_patient;     /* and whether it would wait for the window */
+    asked_t asked;       /* what it waits for */
+    bool left;           /* by its thread, for what came from outside */
     /* What the core is told of it all. */
-    int64_t thread, fd, receive_kind, send_kind, clock_kind;
-    int64_t last_ns, pause_ns, deadline_ns;
-    int64_t quantum, calls, pick;
-    int64_t context_pick, context_thread, context_fd, context_timestamp;
-    int64_t count, context_clock_id;
+    int64_t thread, receive_kind, send_kind, clock_kind, select_kind, random_kind;
+    int64_t last_ns, pause_ns, deadline_ns, heard_ns;
+    int64_t quantum, calls, pick, count;
+    bool is_alone; /* at a backup: no other thread is parked, so whoever is picked next is known */
+    int64_t context_pick, context_thread, context_fd, context_timestamp, context_clock_id;
     clock_of clocks[CLOCKS];
-    bool left; /* by its thread, for what came from outside */
+    count_of generals[GENERALS];
     /* Our own order information: at a primary from `order_base`, what every message carries from `unreflected`
      * on; at a backup what is not performed yet, from `order_base` on. */
     bytes_t orders;
@@ -120,38 +189,31 @@ typedef struct {
     /* At a backup: entries that the core has read already, and not performed; behind them come the bytes, unless
      * there is more that is none of a dialogue's. */
     entry_t *ahead;
+    PyObject *ahead_entries; /* owns their data */
     size_t ahead_count, ahead_room, ahead_at;
-    int64_t may_decode, sends_decoded;
+    int64_t may_decode;
     int64_t group_watermark, order_committed, commits_as_it_leaves, order_lag_bytes, order_carried_bytes;
-    int64_t datagram_bytes, clock;
-    /* The connection. */
-    int64_t in_base, out_base, out_view_num, in_view_num;
-    int64_t received_up_to, received_bytes, delivered_bytes, read_offset;
-    int64_t delivered_position, delivered_timestamp;
-    uint32_t delivered_digest, sent_digest;
-    int64_t ack_told, acked, acked_in_view, transmitted, generated;
-    int64_t remote_watermark, sent_count, sent_bytes, window_messages, window_bytes;
-    int64_t members_timestamp, heard_ns, said_ns, ack_due_ns, retransmit_ns;
+    int64_t datagram_bytes, clock, window_messages, window_bytes;
     int64_t ack_delay_ns, ack_patience_ns, retransmit_interval_ns;
-    messages_t received, delivered, sent;
-    /* The remote group's order information, from `held_base` on; -1: none. */
-    bytes_t held;
-    int64_t held_base, held_unreflected, held_watermark, held_committed, held_limit;
-    uint8_t in_prefix[PREFIX_BYTES], out_prefix[PREFIX_BYTES], birth[DATAGRAMS_BIRTH_BYTES];
+    connection_t connections[CONNECTIONS_MAX];
+    int connection_count;
+    int16_t by_fd[PLACES], by_prefix[PLACES]; /* places of connections; -1: none */
+    remote_t remotes[REMOTES_MAX];
+    int remote_count;
     /* The network. */
     PyObject *datagrams;
-    struct sockaddr_in to[DESTINATIONS_MAX];
-    int to_count, epoll_fd, urgent_fd, hearing_fd;
-    int64_t newest; /* number of a datagram of the other end's */
+    int epoll_fd, urgent_fd, hearing_fd;
     int64_t lazy_ns, spin_ns;
-    bytes_t numbers;    /* of those that were taken, eight bytes each */
-    PyObject *foreign;  /* a list: datagrams that are not of this dialogue, and all behind them */
+    PyObject *foreign; /* a list: datagrams that are not of this dialogue, and all behind them */
     /* What is told. */
     bool journalling, witnessed;
-    int64_t who[WHO_NUMBERS], connection_id[CONNECTION_NUMBERS];
+    int64_t who[WHO_NUMBERS];
     call_t *called;
     size_t called_count, called_room;
+    bytes_t counted;   /* data of counted entries */
     bytes_t births;
+    PyObject *selected; /* a list, for a witness: fds, timeout and writing of each select */
+    bytes_t nothing;    /* what the birth log has of a read that found nothing */
 } dialogue_t;
 
 extern dialogue_t dialogue;
@@ -159,60 +221,100 @@ extern const datagram_functions *datagram;
 
 static inline int64_t order_end(void) { return dialogue.order_base + (int64_t)dialogue.orders.size; }
 
+static inline int64_t available(const connection_t *c) { return c->received_bytes - c->delivered_bytes; }
+
+connection_t *connection_of_fd(int64_t fd);           /* NULL: it is not lent */
+connection_t *connection_of_prefix(const uint8_t *prefix);
+void place_connections(void);
+
 /* -- order.c ---------------------------------------------------------------------------------------- */
 
-enum { NOT_YET = 0, READ = 1, SEND = 2, TIME = 4, WAKE = 7, OTHER = 255 };
+enum { NOT_YET = 0, READ = 1, SEND = 2, TIME = 4, SOCKET = 5, GENERAL = 6, WAKE = 7, OTHER = 255 };
+enum { RANDOM_IDENTIFIER = 1 };
 
 void put_uvarint(bytes_t *out, uint64_t value);
+const uint8_t *get_uvarint(const uint8_t *at, const uint8_t *end, uint64_t *value); /* NULL: there is none */
 void record_wake(void);
-void record_read(int64_t size);
-void record_send(int64_t timestamp, uint32_t digest);
+void record_read(int64_t fd, int64_t size);
+void record_send(int64_t fd, int64_t timestamp, uint32_t digest);
 void record_time(int clock_id, int64_t value);
+void record_socket(count_of *count, const uint8_t *data, size_t size);
+void record_general(count_of *count, const uint8_t *data, size_t size);
 uint64_t zigzag(int64_t value);
 
 /* A look at the log, from where it is performed on. */
+enum { LOOKED_AT = 4 };
 typedef struct {
     size_t ahead_at, performed;
     entry_t context;
-    int entries;
+    int entries, counted;
+    count_of *counts[LOOKED_AT]; /* of the entries that were decoded, whose counts go on */
 } look_t;
 
 look_t look_at_log(void);
 /* The next entry: NOT_YET, or OTHER for what is none of a dialogue's. */
 void next_entry(look_t *look, entry_t *entry);
 void pass(const look_t *look); /* all that was looked at is performed */
+static inline bool has_decoded(const look_t *look) { return look->performed != dialogue.performed; }
 void read_ahead(PyObject *entries); /* of the core's, as far as they are a dialogue's */
 
 /* -- lane.c ----------------------------------------------------------------------------------------- */
 
 bool take_datagram(const datagram_taken *taken, int64_t now_ns); /* false: not of this dialogue, and not taken */
 bool fits(size_t payload_size);
-int multicast_message(const message_t *message);
+int multicast_message(connection_t *c, const message_t *message);
 
-/* -- dialogue.c ------------------------------------------------------------------------------------- */
+/* -- waiting.c -------------------------------------------------------------------------------------- */
 
-extern PyObject *handed;
-PyObject *hear(int64_t fd, int64_t limit, bool counted);
-PyObject *say(int64_t fd, PyObject *payload, bool patient);
+typedef enum { WAIT, LEAVE, ARRIVED, HANDED } outcome_t;
+
+int64_t monotonic_ns(void);
+outcome_t wait_for_network(int64_t now_ns, const asked_t *asked);
+void ask_nothing(void);
+bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the dialogue */
+
+/* How often, since the process began: for people. */
+typedef struct {
+    unsigned long long lent, heard, said, selected, handed, meanwhile, foreign, deadlines, others;
+} tally_t;
+extern tally_t tally;
+
+/* -- calls.c ---------------------------------------------------------------------------------------- */
+
+extern PyObject *handed; /* instead of a result: the core has the call */
+
+/* Bytes; None: it goes the usual way; HANDED. */
+PyObject *hear(connection_t *c, int64_t limit, bool counted);
+/* A read that does not wait: bytes; True: there is nothing; None: it goes the usual way; HANDED. */
+PyObject *look(connection_t *c, int64_t limit);
+/* True: it is said; None: it goes the usual way; HANDED. */
+PyObject *say(connection_t *c, PyObject *payload, bool patient);
+/* A tuple; a number: it goes the usual way, with this timeout; HANDED. */
+PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool interruptible, bool counted);
+/* A reading in a dialogue of this thread: false if there is none, or it goes the usual way. */
+bool read_clock_in_dialogue(int clock_id, int64_t *value);
+PyObject *draw_in_dialogue(Py_ssize_t size); /* NULL without an exception: it goes the usual way */
 
 /* -- socket.c --------------------------------------------------------------------------------------- */
 
 PyObject *speak_for(PyObject *module, PyObject *type);
 PyObject *know(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *forget_known(PyObject *module, PyObject *none);
-void forget_socket(void);
+PyObject *forget_known(PyObject *module, PyObject *fd);
 int mark_receiving(void);
 
 /* -- account.c -------------------------------------------------------------------------------------- */
 
 void note_call(const call_t *call);
-void note_birth_of_bytes(PyObject *data);
+void note_birth_of_bytes(int64_t kind, PyObject *data);
 void note_birth_of_number(int64_t kind, int64_t number);
+void note_birth_of_fds(const int64_t *fds, Py_ssize_t count);
+void note_birth_of_nothing(void);
+void note_witnessed(PyObject *fds, int64_t timeout_ns, PyObject *writing, bool interruptible);
 PyObject *account(void); /* of a dialogue that is over */
-size_t readings_from(size_t at); /* how many calls from this one on are readings of one clock */
+size_t readings_from(size_t at); /* how many calls from this one on are readings of one clock, by one pick */
 
 /* -- journal.c -------------------------------------------------------------------------------------- */
 
-PyObject *journal_frame(void); /* the frame, how many records it has, and the time of the first */
+PyObject *journal_frames(void); /* a list: a frame, how many records it has, and the time of the first */
 
 #endif

@@ -1,4 +1,5 @@
-/* Entries of the order log as a dialogue has them: WAKE, READ, SEND and TIME. The twin of `wire.order_encoder` and
+/* Entries of the order log as a dialogue has them: WAKE, READ, SEND, TIME, and of the counted ones those of its
+ * selects, of random bytes and of reads that found nothing. The twin of `wire.order_encoder` and
  * `wire.order_decoder`, which say what the bytes mean. Nothing is merged into runs: each message seals what it
  * carries. */
 
@@ -6,7 +7,14 @@
 
 #include <string.h>
 
-enum { KIND_MASK = 0x0F, NEW_PICK = 0x10, NEW_THREAD = 0x20, NEW_ITEM = 0x40, RUN_BIT = 0x80, VARINT_MAX = 10 };
+enum {
+    KIND_MASK = 0x0F,
+    NEW_PICK = 0x10,
+    NEW_THREAD = 0x20,
+    NEW_ITEM = 0x40,
+    RUN_BIT = 0x80, /* of a counted one: another count than the next */
+    VARINT_MAX = 10,
+};
 
 void put_uvarint(bytes_t *out, uint64_t value) {
     for (; value > 127; value >>= 7)
@@ -18,8 +26,12 @@ uint64_t zigzag(int64_t value) { return ((uint64_t)value << 1) ^ (uint64_t)(valu
 
 static int64_t unzigzag(uint64_t value) { return (int64_t)(value >> 1) ^ -(int64_t)(value & 1); }
 
-/* With `has_item`, what of the descriptor is new as well. */
-static void put_head(uint8_t kind, bool has_item) {
+/* -- written ----------------------------------------------------------------------------------------- */
+
+enum { NO_ITEM = -1 };
+
+/* With a descriptor, that as well if it is another one. */
+static void put_head(uint8_t kind, int64_t fd) {
     bytes_t *out = &dialogue.orders;
     size_t at = out->size;
     *grow(out, 1) = kind;
@@ -33,23 +45,23 @@ static void put_head(uint8_t kind, bool has_item) {
         put_uvarint(out, (uint64_t)dialogue.thread);
         dialogue.context_thread = dialogue.thread;
     }
-    if (has_item && dialogue.fd != dialogue.context_fd) {
+    if (fd != NO_ITEM && fd != dialogue.context_fd) {
         out->data[at] |= NEW_ITEM;
-        put_uvarint(out, (uint64_t)dialogue.fd);
-        dialogue.context_fd = dialogue.fd;
+        put_uvarint(out, (uint64_t)fd);
+        dialogue.context_fd = fd;
     }
     dialogue.count++;
 }
 
-void record_wake(void) { put_head(WAKE, false); }
+void record_wake(void) { put_head(WAKE, NO_ITEM); }
 
-void record_read(int64_t size) {
-    put_head(READ, true);
+void record_read(int64_t fd, int64_t size) {
+    put_head(READ, fd);
     put_uvarint(&dialogue.orders, (uint64_t)size);
 }
 
-void record_send(int64_t timestamp, uint32_t digest) {
-    put_head(SEND, true);
+void record_send(int64_t fd, int64_t timestamp, uint32_t digest) {
+    put_head(SEND, fd);
     put_uvarint(&dialogue.orders, zigzag(timestamp - dialogue.context_timestamp - 1));
     put_bytes(&dialogue.orders, &digest, sizeof digest); /* little endian, as this lane is */
     dialogue.context_timestamp = timestamp;
@@ -57,7 +69,7 @@ void record_send(int64_t timestamp, uint32_t digest) {
 
 void record_time(int clock_id, int64_t value) {
     size_t at = dialogue.orders.size;
-    put_head(TIME, false);
+    put_head(TIME, NO_ITEM);
     if (clock_id != dialogue.context_clock_id) {
         dialogue.orders.data[at] |= NEW_ITEM;
         put_uvarint(&dialogue.orders, zigzag(clock_id));
@@ -67,8 +79,28 @@ void record_time(int clock_id, int64_t value) {
     dialogue.clocks[clock_id].coded = value;
 }
 
+/* It is lent only where the next count is the one that need not be said. */
+static void put_counted(count_of *count, const uint8_t *data, size_t size) {
+    put_uvarint(&dialogue.orders, size);
+    put_bytes(&dialogue.orders, data, size);
+    count->coded = ++count->performed;
+}
+
+void record_socket(count_of *count, const uint8_t *data, size_t size) {
+    put_head(SOCKET, count->identifier);
+    put_counted(count, data, size);
+}
+
+void record_general(count_of *count, const uint8_t *data, size_t size) {
+    put_head(GENERAL, NO_ITEM);
+    put_uvarint(&dialogue.orders, (uint64_t)count->identifier);
+    put_counted(count, data, size);
+}
+
+/* -- read -------------------------------------------------------------------------------------------- */
+
 /* NULL: it ends behind what is there, or is none. */
-static const uint8_t *get_uvarint(const uint8_t *at, const uint8_t *end, uint64_t *value) {
+const uint8_t *get_uvarint(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = 0;
     for (int index = 0; index < VARINT_MAX && at < end; index++) {
         *value |= (uint64_t)(*at & 127) << (7 * index);
@@ -78,10 +110,54 @@ static const uint8_t *get_uvarint(const uint8_t *at, const uint8_t *end, uint64_
     return NULL;
 }
 
+/* The count that goes on with this entry; NULL: it is none of a dialogue's. */
+static count_of *count_for(int kind, int64_t identifier) {
+    if (kind == SOCKET) {
+        connection_t *c = connection_of_fd(identifier);
+        return c ? &c->nothings : NULL;
+    }
+    for (int at = 0; at < GENERALS; at++)
+        if (dialogue.generals[at].identifier == identifier)
+            return &dialogue.generals[at];
+    return NULL;
+}
+
+static int64_t coded_count(const look_t *look, const count_of *count) {
+    int64_t coded = count->coded;
+    for (int at = 0; at < look->counted; at++)
+        coded += look->counts[at] == count;
+    return coded;
+}
+
+/* Behind head and descriptor, of a counted one. NULL: not yet, or `entry->kind` is OTHER. */
+static const uint8_t *read_counted(const uint8_t *at, const uint8_t *end, int kind, look_t *look, entry_t *entry) {
+    uint64_t number;
+    if (kind == GENERAL) {
+        if (!(at = get_uvarint(at, end, &number)))
+            return NULL;
+        entry->identifier = (int64_t)number;
+    } else {
+        entry->identifier = entry->fd;
+    }
+    count_of *count = count_for(kind, entry->identifier);
+    if (!count || !is_usable(count) || look->counted == LOOKED_AT) {
+        entry->kind = OTHER;
+        return NULL;
+    }
+    if (!(at = get_uvarint(at, end, &number)) || number > (uint64_t)(end - at))
+        return NULL;
+    entry->count = coded_count(look, count) + 1;
+    entry->data = at;
+    entry->data_size = (size_t)number;
+    look->counts[look->counted++] = count;
+    return at + number;
+}
+
 /* The entry that begins there, coded against the context, which it changes. */
-static void read_entry(size_t from, entry_t *context, entry_t *entry) {
-    const uint8_t *start = dialogue.orders.data + from, *end = dialogue.orders.data + dialogue.orders.size;
+static void read_entry(look_t *look, entry_t *entry) {
+    const uint8_t *start = dialogue.orders.data + look->performed, *end = dialogue.orders.data + dialogue.orders.size;
     const uint8_t *at = start;
+    entry_t *context = &look->context;
     uint64_t number = 0;
     *entry = *context;
     entry->kind = NOT_YET;
@@ -89,7 +165,9 @@ static void read_entry(size_t from, entry_t *context, entry_t *entry) {
         return;
     uint8_t head = *at++;
     int kind = head & KIND_MASK;
-    if ((kind != READ && kind != SEND && kind != WAKE && kind != TIME) || head & RUN_BIT || (kind == WAKE && head & NEW_ITEM)) {
+    bool is_counted = kind == SOCKET || kind == GENERAL;
+    if ((kind != READ && kind != SEND && kind != WAKE && kind != TIME && !is_counted) || head & RUN_BIT ||
+        ((kind == WAKE || kind == GENERAL) && head & NEW_ITEM)) {
         entry->kind = OTHER;
         return;
     }
@@ -108,7 +186,10 @@ static void read_entry(size_t from, entry_t *context, entry_t *entry) {
             return;
         *(kind == TIME ? &entry->clock_id : &entry->fd) = kind == TIME ? unzigzag(number) : (int64_t)number;
     }
-    if (kind != WAKE && !(at = get_uvarint(at, end, &number)))
+    if (is_counted) {
+        if (!(at = read_counted(at, end, kind, look, entry)))
+            return;
+    } else if (kind != WAKE && !(at = get_uvarint(at, end, &number)))
         return;
     entry->size = (int64_t)number;
     if (kind == TIME) {
@@ -148,10 +229,10 @@ void next_entry(look_t *look, entry_t *entry) {
     if (look->ahead_at < dialogue.ahead_count) {
         *entry = dialogue.ahead[look->ahead_at++];
     } else if (dialogue.may_decode) {
-        read_entry(look->performed, &look->context, entry);
+        read_entry(look, entry);
         look->performed += entry->bytes;
     } else {
-        entry->kind = OTHER;
+        *entry = (entry_t){.kind = OTHER};
     }
 }
 
@@ -163,16 +244,23 @@ void pass(const look_t *look) {
     dialogue.context_fd = look->context.fd;
     dialogue.context_timestamp = look->context.timestamp;
     dialogue.context_clock_id = look->context.clock_id;
+    for (int at = 0; at < look->counted; at++)
+        look->counts[at]->coded++;
     dialogue.count += look->entries;
 }
 
 static bool read_numbers(PyObject *tuple, entry_t *entry) {
     int64_t numbers[6] = {0};
     Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+    PyObject *data = NULL;
     if (count > 6)
         return false;
     for (Py_ssize_t at = 0; at < count; at++) {
         PyObject *item = PyTuple_GET_ITEM(tuple, at);
+        if (at == 5 && PyBytes_CheckExact(item)) {
+            data = item;
+            continue;
+        }
         numbers[at] = PyLong_Check(item) ? PyLong_AsLongLong(item) : -1;
         if (numbers[at] < 0) {
             PyErr_Clear();
@@ -192,13 +280,23 @@ static bool read_numbers(PyObject *tuple, entry_t *entry) {
         entry->clock_id = numbers[3];
         entry->value = numbers[4];
     }
-    return entry->kind == READ || entry->kind == SEND || entry->kind == WAKE ||
-           (entry->kind == TIME && entry->clock_id < CLOCKS);
+    if (entry->kind == SOCKET || entry->kind == GENERAL) {
+        entry->fd = entry->identifier = numbers[3];
+        entry->count = numbers[4];
+        if (!data || !count_for(entry->kind, entry->identifier))
+            return false;
+        entry->data = (const uint8_t *)PyBytes_AS_STRING(data);
+        entry->data_size = (size_t)PyBytes_GET_SIZE(data);
+        return true;
+    }
+    return !data && (entry->kind == READ || entry->kind == SEND || entry->kind == WAKE ||
+                     (entry->kind == TIME && entry->clock_id < CLOCKS));
 }
 
 void read_ahead(PyObject *entries) {
     size_t count = (size_t)PyList_GET_SIZE(entries);
     dialogue.ahead_at = dialogue.ahead_count = 0;
+    Py_XSETREF(dialogue.ahead_entries, Py_NewRef(entries));
     if (count > dialogue.ahead_room) {
         entry_t *ahead = PyMem_RawRealloc(dialogue.ahead, count * sizeof *ahead);
         if (!ahead) {

@@ -1,36 +1,60 @@
 /* The virtual socket's own ways into a dialogue: `recv`, `send` and `sendall` of `interpose.sockets.Socket`, which
- * need no frame of Python's where the socket is the dialogue's.
+ * need no frame of Python's where the socket's connection is lent.
  *
- * Which socket that is is known by its description, after a call that went Python's way (`know`), until the
- * dialogue is taken back. Whatever else a socket may be asked, or be in the state for, is Python's business.
+ * Which connection a socket has is known by its description, after a call that went Python's way (`know`), until
+ * its stream is in a state that only Python knows (`forget_known`). Whatever else a socket may be asked, or be in
+ * the state for, is Python's business.
  */
 
 #include "dialogue.h"
 
+#include <errno.h>
 #include <structmember.h>
 
-enum { SEND_AT_MOST = 262144 }; /* as `interpose.streams` has it */
+enum { SEND_AT_MOST = 262144 /* as `interpose.streams` has it */, KNOWN = 1024, FOR_EVER = -1, AT_ONCE = 0 };
 
-static struct {
-    PyObject *description, *stream;
-    bool in_use; /* its thread waits in a call of these */
-} known;
+/* By the place of the description in memory: another one in the same place takes its turn. */
+static struct known {
+    PyObject *description, *stream; /* owned */
+    int64_t fd;
+} known[KNOWN];
+
+static PyObject *receiving; /* borrowed: the stream that a thread waits for in one of these calls */
 
 static struct {
     PyTypeObject *type;
     Py_ssize_t description_at, timeout_at, number_at;
     PyObject *recv, *send, *sendall; /* Python's way */
+    PyObject *promised;              /* the name */
 } sockets;
 
 static PyObject *slot(PyObject *self, Py_ssize_t at) { return *(PyObject **)((char *)self + at); }
 
-/* Connected, open, and set to wait for ever. */
-static bool is_known(PyObject *self) {
-    if (!known.description || slot(self, sockets.description_at) != known.description)
-        return false;
-    PyObject *timeout = slot(self, sockets.timeout_at), *number = slot(self, sockets.number_at);
-    return timeout && PyLong_CheckExact(timeout) && PyLong_AsLong(timeout) == -1 && number &&
-           PyLong_CheckExact(number) && PyLong_AsLong(number) >= 0;
+static struct known *place_known(const PyObject *description) {
+    uint64_t hash = (uint64_t)(uintptr_t)description * 0x9e3779b97f4a7c15u;
+    return &known[hash >> 40 & (KNOWN - 1)];
+}
+
+/* Connected, open, and its connection is lent; NULL: Python knows. */
+static struct known *found_known(PyObject *self, connection_t **c) {
+    PyObject *description = slot(self, sockets.description_at), *number = slot(self, sockets.number_at);
+    struct known *one = place_known(description);
+    if (!dialogue.ident || dialogue.ident != PyThread_get_thread_ident())
+        return NULL;
+    if (!description || one->description != description)
+        return NULL;
+    if (!number || !PyLong_CheckExact(number) || PyLong_AsLong(number) < 0)
+        return NULL;
+    *c = connection_of_fd(one->fd);
+    return *c ? one : NULL;
+}
+
+/* Whether it waits for ever, or not at all; another number: Python knows. */
+static long patience(PyObject *self) {
+    PyObject *timeout = slot(self, sockets.timeout_at);
+    int overflow = 0; /* a program may set a timeout of centuries: that is not for ever */
+    long value = timeout && PyLong_CheckExact(timeout) ? PyLong_AsLongAndOverflow(timeout, &overflow) : 1;
+    return !overflow && (value == FOR_EVER || value == AT_ONCE) ? value : 1;
 }
 
 static PyObject *usual(PyObject *function, PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
@@ -46,62 +70,94 @@ static PyObject *usual(PyObject *function, PyObject *self, PyObject *const *argu
 
 /* The core has the call: the stream knows how to wait for what comes of it. */
 static PyObject *resumed(PyObject *stream, const char *how, PyObject *argument) {
-    PyObject *result = argument ? PyObject_CallMethod(stream, how, "O", argument) : PyObject_CallMethod(stream, how, NULL);
-    Py_DECREF(stream);
-    return result;
+    return argument ? PyObject_CallMethod(stream, how, "O", argument) : PyObject_CallMethod(stream, how, NULL);
 }
 
-static PyObject *recv_bytes(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
-    if (count != 1 || names || !PyLong_CheckExact(arguments[0]) || !is_known(self))
-        return usual(sockets.recv, self, arguments, count, names);
-    PyObject *stream = Py_NewRef(known.stream);
-    known.in_use = true;
-    PyObject *result = hear(dialogue.fd, PyLong_AsLongLong(arguments[0]), true);
-    known.in_use = false;
+/* -- receiving --------------------------------------------------------------------------------------- */
+
+/* Whether the program was told that it can read, and has not read since (`interpose.streams`). */
+static int is_promised(PyObject *stream) {
+    PyObject *promised = PyObject_GetAttr(stream, sockets.promised);
+    int found = promised ? PyObject_IsTrue(promised) : -1;
+    Py_XDECREF(promised);
+    return found;
+}
+
+static PyObject *received(PyObject *stream, connection_t *c, int64_t limit, bool waits, bool promised) {
+    receiving = stream;
+    PyObject *result = waits || promised ? hear(c, limit, true) : look(c, limit);
+    receiving = NULL;
     if (result == handed) {
         Py_DECREF(result);
         return resumed(stream, "resume_receiving", NULL);
     }
+    if (result == Py_True) {
+        Py_DECREF(result);
+        errno = EAGAIN;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    if (result && result != Py_None && promised && PyObject_SetAttr(stream, sockets.promised, Py_False) < 0)
+        Py_CLEAR(result);
+    return result;
+}
+
+static PyObject *recv_bytes(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+    connection_t *c;
+    struct known *one = count == 1 && !names && PyLong_CheckExact(arguments[0]) ? found_known(self, &c) : NULL;
+    long waits = one ? patience(self) : 1;
+    if (!one || waits > 0)
+        return usual(sockets.recv, self, arguments, count, names);
+    int overflow, promised = is_promised(one->stream);
+    int64_t limit = PyLong_AsLongLongAndOverflow(arguments[0], &overflow);
+    if (promised < 0)
+        return NULL;
+    PyObject *stream = Py_NewRef(one->stream), *result = NULL;
+    if (!overflow)
+        result = received(stream, c, limit, waits == FOR_EVER, promised);
     Py_DECREF(stream);
-    if (result != Py_None)
+    if (!overflow && result != Py_None)
         return result;
-    Py_DECREF(result);
+    Py_XDECREF(result);
     return usual(sockets.recv, self, arguments, count, names);
 }
 
+/* -- sending ----------------------------------------------------------------------------------------- */
+
 /* NULL without an exception: it goes Python's way. */
-static PyObject *say_bytes(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
-    if (count != 1 || names || !PyBytes_CheckExact(arguments[0]) || !is_known(self))
+static PyObject *say_bytes(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names, bool all) {
+    connection_t *c;
+    if (count != 1 || names || !PyBytes_CheckExact(arguments[0]))
         return NULL;
+    struct known *one = found_known(self, &c);
     Py_ssize_t size = PyBytes_GET_SIZE(arguments[0]);
-    if (!size || size > SEND_AT_MOST)
+    long waits = one ? patience(self) : 1;
+    if (waits > 0 || (all && waits != FOR_EVER) || !size || size > SEND_AT_MOST)
         return NULL;
-    PyObject *stream = Py_NewRef(known.stream), *result = say(dialogue.fd, arguments[0], true);
-    if (result == handed) {
-        Py_DECREF(result);
-        return resumed(stream, "resume_sending", arguments[0]);
-    }
+    PyObject *stream = Py_NewRef(one->stream), *result = say(c, arguments[0], waits == FOR_EVER);
+    if (result == handed)
+        Py_SETREF(result, resumed(stream, "resume_sending", arguments[0]));
+    else if (result == Py_True)
+        Py_SETREF(result, PyLong_FromSsize_t(size));
+    else
+        Py_CLEAR(result);
     Py_DECREF(stream);
-    if (result == Py_True) {
-        Py_DECREF(result);
-        return PyLong_FromSsize_t(size);
-    }
-    Py_XDECREF(result);
-    return NULL;
+    return result;
 }
 
 static PyObject *send_some(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
-    PyObject *sent = say_bytes(self, arguments, count, names);
+    PyObject *sent = say_bytes(self, arguments, count, names, false);
     return sent || PyErr_Occurred() ? sent : usual(sockets.send, self, arguments, count, names);
 }
 
 static PyObject *send_all(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
-    PyObject *sent = say_bytes(self, arguments, count, names);
+    PyObject *sent = say_bytes(self, arguments, count, names, true);
     if (!sent)
         return PyErr_Occurred() ? NULL : usual(sockets.sendall, self, arguments, count, names);
     Py_DECREF(sent);
     Py_RETURN_NONE;
 }
+
+/* -- the type, and its sockets ----------------------------------------------------------------------- */
 
 static PyMethodDef of_sockets[] = {
     {"recv", (PyCFunction)(void (*)(void))recv_bytes, METH_FASTCALL | METH_KEYWORDS, "Receive bytes."},
@@ -140,6 +196,9 @@ PyObject *speak_for(PyObject *module, PyObject *type) {
         if (failed)
             return NULL;
     }
+    sockets.promised = PyUnicode_InternFromString("_promised");
+    if (!sockets.promised)
+        return NULL;
     sockets.type = (PyTypeObject *)Py_NewRef(type);
     Py_RETURN_NONE;
 }
@@ -152,29 +211,34 @@ PyObject *know(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     long long fd = PyLong_AsLongLong(arguments[2]);
     if (fd == -1 && PyErr_Occurred())
         return NULL;
-    if (dialogue.ident == PyThread_get_thread_ident() && dialogue.fd == fd && known.description != arguments[0]) {
-        Py_XSETREF(known.description, Py_NewRef(arguments[0]));
-        Py_XSETREF(known.stream, Py_NewRef(arguments[1]));
+    struct known *one = place_known(arguments[0]);
+    if (one->description != arguments[0] || one->stream != arguments[1]) {
+        Py_XSETREF(one->description, Py_NewRef(arguments[0]));
+        Py_XSETREF(one->stream, Py_NewRef(arguments[1]));
     }
+    one->fd = fd;
     Py_RETURN_NONE;
 }
 
-void forget_socket(void) {
-    Py_CLEAR(known.description);
-    Py_CLEAR(known.stream);
-}
-
-PyObject *forget_known(PyObject *module, PyObject *none) {
-    (void)module, (void)none;
-    forget_socket();
+/* forget_known(fd) */
+PyObject *forget_known(PyObject *module, PyObject *number) {
+    (void)module;
+    long long fd = PyLong_AsLongLong(number);
+    if (fd == -1 && PyErr_Occurred())
+        return NULL;
+    for (int at = 0; at < KNOWN; at++)
+        if (known[at].description && known[at].fd == fd) {
+            Py_CLEAR(known[at].description);
+            Py_CLEAR(known[at].stream);
+        }
     Py_RETURN_NONE;
 }
 
 /* The dialogue is taken back while its thread waits in `recv`: for the program that is a receive under way. */
 int mark_receiving(void) {
-    if (!known.in_use || !known.stream)
+    if (!receiving)
         return 0;
-    PyObject *done = PyObject_CallMethod(known.stream, "begin_receiving", NULL);
+    PyObject *done = PyObject_CallMethod(receiving, "begin_receiving", NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }

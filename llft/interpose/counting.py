@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llft.core.determinizer.operations import Select
+
 native: Any
 try:
     from llft import reading_on
@@ -69,6 +71,17 @@ def receive(fd: int, limit: int) -> Any:
     return None if native is None else native.receive(fd, limit, True)
 
 
+def look(fd: int, limit: int) -> Any:
+    """The same of a read that does not wait: bytes, or True if there is nothing."""
+    return None if native is None else native.look(fd, limit)
+
+
+def select(operation: Select) -> Any:
+    """The same: a tuple, HANDED, or a number: it goes the usual way, with this timeout."""
+    fds, timeout_ns, writing, interruptible = operation
+    return timeout_ns if native is None else native.select(fds, timeout_ns, writing, interruptible, True)
+
+
 def send(fd: int, payload: bytes, patient: bool) -> Any:
     """The same: True if it is said."""
     return None if native is None else native.send(fd, payload, patient)
@@ -84,12 +97,12 @@ def speak_for(kind: type) -> None:
 
 
 def know(description: object, stream: object, fd: int) -> None:
-    """A call on this socket was made: if the dialogue is its, the next ones are made there."""
+    """A call on this socket was made: where its connection is lent, the next ones need no Python."""
     if native is not None:
         native.know(description, stream, fd)
 
 
-def forget_known() -> None:
-    """A socket has come into a state that only Python knows of."""
+def forget_known(fd: int) -> None:
+    """A connection's socket has come into a state that only Python knows of."""
     if native is not None:
-        native.forget_known()
+        native.forget_known(fd)

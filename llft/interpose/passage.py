@@ -14,7 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llft.core.determinizer.operations import Claim, Operation, Park, Release, Result, TryClaim, Unpark, Yield
+from llft.core.determinizer.operations import (
+    Claim,
+    Operation,
+    Park,
+    Release,
+    Result,
+    Select,
+    TryClaim,
+    Unpark,
+    Yield,
+)
 from llft.errors import InvariantError
 from llft.interpose import counting
 from llft.interpose.port import Port
@@ -72,6 +82,16 @@ def call(operation: Operation) -> Result:
     if _interruptions and current() == MAIN_THREAD:
         interrupt()
     return result
+
+
+def select(operation: Select) -> Result:
+    """In a dialogue if there is one, else the usual way."""
+    made = counting.select(operation)
+    if made is counting.HANDED:
+        return resume()
+    if isinstance(made, tuple):
+        return made
+    return call(operation if made == operation.timeout_ns else operation._replace(timeout_ns=made))
 
 
 def resume() -> Result:

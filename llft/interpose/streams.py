@@ -156,13 +156,11 @@ class Remote(Description):
             raise would_block()
         self._receiving_count += 1
         try:
-            result: Any = counting.receive(self.fd, limit) if blocking and not peek else None
-            if isinstance(result, bytes):
-                return result
-            if result is not None:
-                return self._received(passage.resume())
+            data = self._receive_talking(limit, blocking, timeout_ns) if not peek else None
+            if data is not None:
+                return data
             while True:
-                if timeout_ns > 0 and not passage.call(Select((self.fd,), timeout_ns)):
+                if timeout_ns > 0 and not passage.select(Select((self.fd,), timeout_ns)):
                     raise TimeoutError("timed out")
                 result = passage.call(Receive(self.fd, limit, blocking, peek))
                 if isinstance(result, bytes):
@@ -173,6 +171,19 @@ class Remote(Description):
         finally:
             self._receiving_count -= 1
             self._promised = False
+
+    def _receive_talking(self, limit: int, blocking: bool, timeout_ns: int) -> bytes | None:
+        """In a dialogue. None: it goes the usual way."""
+        result: Any = None
+        if blocking:
+            result = counting.receive(self.fd, limit)
+        elif timeout_ns == 0:
+            result = counting.look(self.fd, limit)
+        if result is True:
+            raise would_block()
+        if result is None or isinstance(result, bytes):
+            return result
+        return self._received(passage.resume())
 
     @staticmethod
     def _received(result: object) -> bytes:
@@ -215,14 +226,14 @@ class Remote(Description):
                 return len(payload)
             if result != WOULD_BLOCK or timeout_ns <= 0:
                 raise failed(result)
-            if not passage.call(Select((), timeout_ns, (self.fd,))):
+            if not passage.select(Select((), timeout_ns, (self.fd,))):
                 raise TimeoutError("timed out")
             result = None
 
     def end_reading(self) -> None:
         """A thread that is in receive already goes on when the peer has closed, or sent."""
         self.read_ended = True
-        counting.forget_known()
+        counting.forget_known(self.fd)
 
     def half_close(self) -> None:
         result = passage.call(HalfClose(self.fd))
@@ -231,6 +242,7 @@ class Remote(Description):
 
     def close(self) -> None:
         """A broken connection is closed like any other."""
+        counting.forget_known(self.fd)
         passage.call(Close(self.fd))
 
 

@@ -176,7 +176,7 @@ class TcpSocket(Description):
             self._settle_attempt()
         stream = self.connected()
         data = stream.receive(limit, timeout_ns, peek)
-        if isinstance(stream, Remote):
+        if isinstance(stream, Remote) and not stream.read_ended:
             counting.know(self, stream, stream.fd)
         return data
 

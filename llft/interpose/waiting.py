@@ -57,7 +57,7 @@ def _ask(interests: Sequence[Interest], asked: Asked, timeout_ns: int) -> Answer
         if not asked:
             return None if passage.call(Park(timeout_ns)) else Answered(())
         operation = Select(tuple(asked.reading), timeout_ns, tuple(asked.writing), interruptible=True)
-        result = passage.call(operation)
+        result = passage.select(operation)
     finally:
         inside.step_in(depth)
         for source in watched:

@@ -813,6 +813,9 @@ static int get_rows(void) {
 static int begin_reading(const uint8_t *data, Py_ssize_t size) {
     if (size < 2 || size > MAX_PACKED_BYTES || data[0] != START_FIRST || data[1] != START_SECOND)
         return 0;
+    reading.records = PyList_New(0); /* first: from now on nobody else begins */
+    if (!reading.records)
+        return 0;
     reading.at = data + 2;
     reading.end = data + size;
     reading.order = 0;
@@ -823,8 +826,7 @@ static int begin_reading(const uint8_t *data, Py_ssize_t size) {
     for (int at = 0; at < WORDS_KNOWN; at++)
         if (!keep_word((const char *)PyUnicode_1BYTE_DATA(known_words[at]), (uint64_t)PyUnicode_GET_LENGTH(known_words[at])))
             return 0;
-    reading.records = PyList_New(0);
-    return reading.records && get_who();
+    return get_who();
 }
 
 static void end_reading(void) {
@@ -842,6 +844,8 @@ static PyObject *unpack(PyObject *module, PyObject *payload) {
     (void)module;
     if (!PyBytes_Check(payload) || !types[0])
         return PyErr_Format(PyExc_TypeError, "bytes expected, and to know the types");
+    if (reading.records)
+        Py_RETURN_NONE; /* amidst another one, which the collector has interrupted */
     PyObject *made = NULL;
     if (begin_reading((const uint8_t *)PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload)) && get_rows() &&
         PyList_GET_SIZE(reading.records) <= PyBytes_GET_SIZE(payload))

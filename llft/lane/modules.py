@@ -52,7 +52,10 @@ INTERPRETED = frozenset(
 
 _CHECKSUM = ("llft/wire/crc32.c", "llft/wire/crc32.h")
 _DIALOGUE = (
-    *(f"llft/dialogue/{name}.c" for name in ("account", "dialogue", "journal", "lane", "order", "socket")),
+    *(
+        f"llft/dialogue/{name}.c"
+        for name in ("account", "calls", "journal", "lane", "lending", "order", "socket", "waiting")
+    ),
     "llft/dialogue/dialogue.h",
     "llft/runtime/transport/datagrams.h",
 )

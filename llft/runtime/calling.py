@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llft import originals
 from llft.core import events
-from llft.core.determinizer.operations import Operation, Receive, Result
+from llft.core.determinizer.operations import Operation, Receive, Result, Select
 from llft.past.birth_log import OPERATION_KINDS
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.dialogues import RECEIVE, native
+from llft.runtime.dialogues import MAY_TALK, native
 from llft.runtime.lending import LENT_AFTER
 
 if TYPE_CHECKING:
@@ -37,12 +37,11 @@ class Calling:
         thread: ApplicationThread = driver.local.thread
         if driver.local.room.value > FRAMES_NEEDED:
             while self._make_call(thread, operation, thread.ident):
-                assert isinstance(operation, Receive)
-                result: Any = native.receive(operation.fd, operation.limit, False)
+                result, operation = _talk(operation)
                 if result is native.HANDED:
                     return self.resume()
                 if result is not None:
-                    answer: bytes = result
+                    answer: Result = result
                     return answer
         else:
             done = originals.allocate_lock()
@@ -93,7 +92,7 @@ class Calling:
         with driver.lock:
             thread.operation = operation
             kind = OPERATION_KINDS[type(operation)]
-            may_talk = kind == RECEIVE and driver.dialogues.line is not None and thread.ident == home
+            may_talk = kind in MAY_TALK and driver.dialogues.line is not None and thread.ident == home
             if driver.dialogues.was_left:
                 driver.dialogues.was_left = False
                 self._see_to_outside()
@@ -157,3 +156,16 @@ class Calling:
             return driver.application.called(thread, kind, about)
         except Exception as error:  # noqa: BLE001 (invariant 4)
             driver.fail_replay(error)
+
+
+def _talk(operation: Operation) -> tuple[Any, Operation]:
+    """Make the call in the dialogue that is lent for it: its result, HANDED, or None, and then the call that
+    is left to be made."""
+    if isinstance(operation, Receive):
+        return native.receive(operation.fd, operation.limit, False), operation
+    assert isinstance(operation, Select)
+    fds, timeout_ns, writing, interruptible = operation
+    result = native.select(fds, timeout_ns, writing, interruptible, False)
+    if isinstance(result, int):
+        return None, Select(fds, result, writing, interruptible)
+    return result, operation

@@ -1,4 +1,4 @@
-"""Dialogues (D-74): lent to a thread that is about to wait for its connection, and taken back.
+"""Dialogues (D-74): lent to a thread that is about to wait for its connections, and taken back.
 
 The laws of `lending` hold here as well: whoever holds the driver's lock finds nothing lent. A thread may wait
 inside its dialogue, without the lock; whoever takes it back then makes the thread's call to the core, and the
@@ -14,12 +14,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from llft import originals
-from llft.core.determinizer.operations import Operation, ReadClock, Receive, Send
-from llft.core.dialogue_made import Made
+from llft.core.determinizer.operations import (
+    WOULD_BLOCK,
+    Operation,
+    RandomBytes,
+    ReadClock,
+    Receive,
+    Select,
+    Send,
+)
+from llft.core.determinizer.sockets import LISTENER
+from llft.core.dialogue_lent import Kinds, Lent, Remote
+from llft.core.dialogue_made import Made, made_of
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId
 from llft.journal.record import Stamp
-from llft.past.birth_log import OPERATION_KINDS
+from llft.past.birth_log import OPERATION_KINDS, encode_result
 from llft.past.witness import detail
 from llft.runtime.application_thread import ApplicationThread
 
@@ -36,7 +46,13 @@ else:
 
 RECEIVE: Final = OPERATION_KINDS[Receive]
 SEND: Final = OPERATION_KINDS[Send]
-KINDS: Final = (RECEIVE, SEND, OPERATION_KINDS[ReadClock])
+SELECT: Final = OPERATION_KINDS[Select]
+RANDOM_BYTES: Final = OPERATION_KINDS[RandomBytes]
+KINDS: Final[Kinds] = (RECEIVE, SEND, OPERATION_KINDS[ReadClock], SELECT, RANDOM_BYTES)
+NOTHING: Final = encode_result(RECEIVE, WOULD_BLOCK)
+"""What the birth log has of a read that found nothing."""
+MAY_TALK: Final = frozenset((RECEIVE, SELECT))
+"""Kinds of calls that a dialogue is lent for."""
 WORTH_IT: Final = 4
 """Calls."""
 SKIPPED_MAX: Final = 256
@@ -68,14 +84,17 @@ class Line(Protocol):
 
 class Dialogues:
     __slots__ = (
-        *("_birth_id", "_driver", "_lent_to", "_skipped", "_skipping"),
+        *("_births", "_driver", "_fds", "_lent_to", "_skipped", "_skipping"),
         *("deadline_ns", "lazy_ns", "leaving", "line", "was_left"),
     )
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._lent_to: ApplicationThread | None = None
-        self._birth_id: BirthId | None = None
+        self._fds: list[int] = []
+        """Of the connections that are lent."""
+        self._births: list[BirthId] = []
+        """Of the primaries at the other ends."""
         self._skipping = self._skipped = 0
         self.line: Line | None = None
         """None: there is no such transport, and no dialogue."""
@@ -94,19 +113,20 @@ class Dialogues:
 
     def lend(self, thread: ApplicationThread, operation: Operation) -> bool:
         """For its call, which is about to wait, or at a backup to be made from the log. Lock held."""
-        if native is None or self.line is None or not isinstance(operation, Receive):
+        fds = _awaited(operation)
+        if native is None or self.line is None or not fds or self.leaving is not None:
             return False
-        if not operation.blocking or operation.peek or operation.limit <= 0 or self.leaving is not None:
-            return False
+        if self._driver.application.witness is not None and _is_timed(operation):
+            return False  # handed over, it would be another call than the one that the program made
         if self._skipped < self._skipping:
             self._skipped += 1
             return False
         try:
-            return self._lend(thread, operation.fd, self.line)
+            return self._lend(thread, fds, self.line)
         except Exception:  # noqa: BLE001 (the driver's invariant 4)
             self._driver.die("on lending a dialogue")
 
-    def _lend(self, thread: ApplicationThread, fd: int, transport: Line) -> bool:
+    def _lend(self, thread: ApplicationThread, fds: list[int], transport: Line) -> bool:
         driver = self._driver
         application = driver.application
         if application.replaying or driver.pump_held:
@@ -114,52 +134,53 @@ class Dialogues:
         if driver.arrivals.waiting or application.out_count != 1:
             return False
         now_ns = originals.monotonic_ns()
-        lent = driver.core.dialogue.lend(thread.number, fd, now_ns, KINDS)
+        lent = driver.core.dialogue.lend(thread.number, fds, now_ns, KINDS)
         if lent is None:
             return False
-        line = transport.line(lent.birth_id, lent.group_id)
-        if line is None:
+        lines = [transport.line(remote.birth_id, remote.group_id) for remote in lent.remotes]
+        if None in lines:
             return False
-        datagrams, hearing_fd, newest, birth, destinations = line
-        poller = driver.poller
-        lazy_ns = 0 if driver.core.live else self.lazy_ns(now_ns)
+        driver.flush()
+        self._hand_out(thread, lent, lines, 0 if driver.core.live else self.lazy_ns(now_ns))
+        self.deadline_ns = driver.core.next_deadline()
+        self._lent_to, self._births = thread, [remote.birth_id for remote in lent.remotes]
+        self._fds = [fd for fd in fds if fd != LISTENER]
+        return True
+
+    def _hand_out(self, thread: ApplicationThread, lent: Lent, lines: list[Any], lazy_ns: int) -> None:
+        poller, application = self._driver.poller, self._driver.application
+        datagrams, hearing_fd, *_ = lines[0]
         numbers = (
-            *(poller.fileno, poller.urgent_fileno, hearing_fd, newest, lazy_ns, driver.spinning.limit_ns),
+            *(poller.fileno, poller.urgent_fileno, hearing_fd, lazy_ns, self._driver.spinning.limit_ns),
             int(application.witness is not None),
             *lent.numbers,
         )
-        driver.flush()
+        remotes = [_on_line(remote, line) for remote, line in zip(lent.remotes, lines, strict=True)]
         native.lend_dialogue(
-            *(thread.ident, numbers, lent.in_prefix, lent.out_prefix, birth, lent.orders, lent.held),
-            *(lent.entries, lent.received, datagrams, destinations),
+            *(thread.ident, numbers, NOTHING, lent.orders, lent.entries, datagrams, remotes, lent.connections)
         )
-        self.deadline_ns = driver.core.next_deadline()
-        self._lent_to, self._birth_id = thread, lent.birth_id
-        return True
 
     def take_back(self) -> None:
         """Lock held, and a dialogue is lent."""
         thread, self._lent_to = self._lent_to, None
-        assert thread is not None and self._birth_id is not None and self.line is not None
-        driver = self._driver
-        made, wanted, saying, patient, left = native.take_dialogue_back()
-        self._judge(made[0], left)
-        self.was_left = left and saying is None and wanted < 0
-        self._tell(thread, Made(*made), self._birth_id, self.line)
-        if made[0]:
-            thread.out_since_ns = driver.core.last_step_ns
-        if saying is not None:
-            self._hand_over(thread, Send(driver.core.dialogue.fd, saying, patient))
-        elif wanted >= 0:
-            self._hand_over(thread, Receive(driver.core.dialogue.fd, wanted, True, False))
+        assert thread is not None and self.line is not None
+        told, asked, left = native.take_dialogue_back()
+        made = made_of(told)
+        self._judge(made.calls, left)
+        self.was_left = left and asked is None
+        self._tell(thread, made, self.line)
+        if made.calls:
+            thread.out_since_ns = self._driver.core.last_step_ns
+        if asked is not None:
+            self._hand_over(thread, _operation(*asked))
 
-    def _tell(self, thread: ApplicationThread, made: Made, birth_id: BirthId, transport: Line) -> None:
+    def _tell(self, thread: ApplicationThread, made: Made, transport: Line) -> None:
         driver = self._driver
         if made.witnessed:
             self._witness(thread, made)
-        transport.heard_on_line(birth_id, made.taken)
-        frame, records, first_ns = made.journal
-        if records:
+        for remote in made.remotes:
+            transport.heard_on_line(self._births[remote.place], remote.taken)
+        for frame, records, first_ns in made.journal:
             driver.written = True
             driver.world.write_frame(frame, records, _stamp(driver.core.standing, first_ns))
         driver.core.dialogue.take_back(made)
@@ -171,15 +192,22 @@ class Dialogues:
 
     def _witness(self, thread: ApplicationThread, made: Made) -> None:
         """As `Application.called` does for every call."""
-        witness, fd = self._driver.application.witness, self._driver.core.dialogue.fd
+        witness = self._driver.application.witness
         assert witness is not None, "it is begun and ended with the lock held"
-        said = iter(made.sent)
-        for kind, number in made.witnessed:
-            operation: Operation = ReadClock(number)
+        said = {
+            self._fds[each.place]: iter([message[2] for message in each.sent]) for each in made.connections
+        }
+        selected = iter(made.selected)
+        for kind, fd, about, looked in made.witnessed:
+            operation: Operation = ReadClock(about)
             if kind == RECEIVE:
-                operation = Receive(fd, number, True, False)
+                operation = Receive(fd, about, not looked, False)
             elif kind == SEND:
-                operation = Send(fd, next(said)[2], True)
+                operation = Send(fd, next(said[fd]), True)
+            elif kind == SELECT:
+                operation = Select(*next(selected))
+            elif kind == RANDOM_BYTES:
+                operation = RandomBytes(about)
             witness.called(thread.number, kind, detail(operation))
 
     def _judge(self, calls: int, left: bool) -> None:
@@ -201,3 +229,32 @@ class Dialogues:
         """By the thread. Lock held."""
         self.leaving = None
         self._driver.poller.awaited = False
+
+
+def _awaited(operation: Operation) -> list[int]:
+    """The descriptors that a call is about to wait for; none: a dialogue is not for it."""
+    if isinstance(operation, Receive):
+        waits = operation.blocking and not operation.peek and operation.limit > 0
+        return [operation.fd] if waits else []
+    if isinstance(operation, Select) and operation.timeout_ns != 0:
+        return list(dict.fromkeys([*operation.fds, *operation.writing]))
+    return []
+
+
+def _is_timed(operation: Operation) -> bool:
+    return isinstance(operation, Select) and operation.timeout_ns > 0
+
+
+def _on_line(remote: Remote, line: Any) -> tuple[bytes, int, tuple[int, ...], bytes, Any]:
+    _, _, newest, birth, destinations = line
+    return birth, newest, remote.numbers, remote.held, destinations
+
+
+def _operation(kind: str, *what: Any) -> Operation:
+    """That a thread waits for in its dialogue."""
+    if kind == "send":
+        return Send(*what)
+    if kind == "select":
+        return Select(*what)
+    fd, limit, blocking = what
+    return Receive(fd, limit, blocking, False)

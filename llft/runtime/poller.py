@@ -85,6 +85,8 @@ class Poller:
     def _drain_wakes(self) -> None:
         with suppress(BlockingIOError):  # another thread did
             originals.eventfd_read(self._wake_fd)
+        if self.awaited:
+            self.wake()  # since it was looked at: what was taken away was for the other thread
 
 
 def _change(epoll: select.epoll, watched: dict[int, None], wanted: dict[int, None]) -> None:

@@ -41,7 +41,7 @@ def kept(member: Member) -> dict[str, Any]:
             (type(record), *record[1:]) for record in member.records if type(record) not in _OF_BEATS
         ],
         "held": {group_id: of_held(held) for group_id, held in lane.held.items()},
-        "connection": of_connection(member.connection()),
+        "connections": [of_connection(connection) for connection in core.messaging.table],
     }
     if lane.encoder is not None:
         found["encoder"] = (lane.encoder.count, lane.encoder.offset, lane.encoder.context.pack())

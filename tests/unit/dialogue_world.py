@@ -1,4 +1,4 @@
-"""A small world for dialogues (D-74): a client, and a server of two members whose program has one thread.
+"""A small world for dialogues (D-74): clients, and a server of two members whose program has one thread.
 
 Cores and time are real, and so are the sockets that C hears and sends on; the rest of the network is lists. A
 member makes its program's calls through its core alone, or in dialogues; what happened to it, and when, is
@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from threading import get_ident
 from types import SimpleNamespace
@@ -22,11 +22,14 @@ from typing import Any, NoReturn
 from llft.config import GroupConfig, Limits, Timeouts
 from llft.core import effects, events
 from llft.core.determinizer.operations import (
+    WOULD_BLOCK,
     Accept,
     Connect,
     Operation,
+    RandomBytes,
     ReadClock,
     Receive,
+    Select,
     Send,
 )
 from llft.core.determinizer.outside import BLOCKED
@@ -45,8 +48,9 @@ from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.replay import ReplayWindow
 from llft.wire.codec import decode
 
-CLIENTS, SERVERS = 1, 2
+CLIENTS, SERVERS, OTHERS = 1, 2, 3
 CLIENT, PRIMARY, BACKUP = BirthId(1, 10, 100), BirthId(1, 20, 200), BirthId(1, 30, 300)
+OTHER = BirthId(1, 40, 400)
 SECOND = 1000 * MS
 PATIENT = Timeouts(
     heartbeat_interval_ns=1000 * SECOND,
@@ -74,8 +78,12 @@ class Orders(OrderStream):
 
 
 class Drawn:
+    def __init__(self) -> None:
+        self.again: deque[bytes] = deque()
+        """Of another world, to be drawn again."""
+
     def randbytes(self, n: int, /) -> bytes:
-        return bytes(n)
+        return self.again.popleft() if self.again else bytes(n)
 
 
 class Member:
@@ -83,11 +91,12 @@ class Member:
 
     def __init__(self, world: World, group_id: int, birth_id: BirthId, limits: Limits) -> None:
         self.world, self.birth_id, self.group_id = world, birth_id, group_id
+        self.drawn = Drawn()
         self.core = Replica(
             GroupConfig(group_id, timeouts=PATIENT, limits=limits),
             birth_id,
             local_clock=self._read_clock,
-            random=Drawn(),
+            random=self.drawn,
         )
         self.readings: deque[int] = deque()
         """Of another world, to be made again."""
@@ -163,20 +172,32 @@ class Member:
         self.step(events.OperationInvoked(1, operation))
         return self.out
 
-    def connection(self) -> Connection:
-        (found,) = self.core.messaging.table
-        return found
+    def connection(self, fd: int = 1) -> Connection:
+        return self.core.messaging.table.by_fd[fd]
 
 
 class World:
-    def __init__(self, limits: Limits | None = None) -> None:
+    """`connections`: how many each client has to the server. A server's descriptors are those of the first
+    client, then those of the other one, if there is one."""
+
+    def __init__(self, limits: Limits | None = None, *, connections: int = 1, clients: int = 1) -> None:
         limits = limits or Limits()
         self.members: dict[BirthId, Member] = {}
-        self.client = Member(self, CLIENTS, CLIENT, limits)
+        self.clients = [
+            Member(self, group_id, birth_id, limits)
+            for group_id, birth_id in ((CLIENTS, CLIENT), (OTHERS, OTHER))[:clients]
+        ]
+        self.client = self.clients[0]
         self.primary, self.backup = (Server(self, SERVERS, birth, limits) for birth in (PRIMARY, BACKUP))
-        for member in (self.client, self.primary, self.backup):
+        for member in (*self.clients, self.primary, self.backup):
             self.members[member.birth_id] = member
-        self._begin()
+        self.ends: dict[int, tuple[Member, int]] = {}
+        """By a server's descriptor: who is at the other end, and its descriptor there."""
+        self._begin(connections)
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return tuple(self.ends)
 
     def multicast(self, sender: Member, group_id: int, data: bytes) -> None:
         for member in self.members.values():
@@ -189,25 +210,41 @@ class World:
             for member in self.members.values():
                 member.hear()
 
-    def _begin(self) -> None:
-        for member in (self.client, self.primary):
+    def fd_of(self, data: bytes) -> int:
+        """The server's descriptor that a client's datagram is for; -1: it is another member's."""
+        header = decode(data).header
+        for fd, (client, number) in self.ends.items():
+            if client.group_id == header.source_group_id and number == header.conn_seq_num:
+                return fd
+        return -1
+
+    def _begin(self, connections: int) -> None:
+        for member in (*self.clients, self.primary):
             member.step(events.Started(alone=True))
         self.backup.step(events.Started(may_found=False))
         self.hear()
+        for client in self.clients:
+            for number in range(1, connections + 1):
+                self._connect(client, number)
+        for fd in self.fds:
+            for text in (b"hello", b"how are you?"):
+                self._greet(fd, text)
+
+    def _connect(self, client: Member, number: int) -> None:
         for server in (self.primary, self.backup):
             assert server.out
             assert not server.call(Accept())
-        assert not self.client.call(Connect(SERVERS))
+        assert not client.call(Connect(SERVERS))
         self.hear()
         self.tell()
+        fd = len(self.ends) + 1
+        self.ends[fd] = client, number
         for server in (self.primary, self.backup):
-            assert server.result == (1, CLIENTS)
-            server.call(Send(1, b"welcome"))
+            assert server.result == (fd, client.group_id)
+            server.call(Send(fd, b"welcome"))
             self.tell()
-        assert self.client.result == 1
-        assert self.client.call(Receive(1, 100))
-        for text in (b"hello", b"how are you?"):
-            self._greet(text)
+        assert client.result == number
+        assert client.call(Receive(number, 100))
 
     def tell(self) -> None:
         """The primary its backup what was recorded."""
@@ -220,17 +257,20 @@ class World:
         self.backup.beat()
         self.hear()
 
-    def _greet(self, text: bytes) -> None:
-        """Each has heard the other: the lane knows them."""
-        assert self.client.call(Send(1, text))
+    def _greet(self, fd: int, text: bytes) -> None:
+        """Each has heard the other: the lane knows them. And each kind of call was made once."""
+        client, number = self.ends[fd]
+        assert client.call(Send(number, text))
         self.hear()
-        for operation in (Receive(1, 100), Send(1, text)):
+        selected = Select((fd,), -1, (), interruptible=True)
+        calls = (selected, Receive(fd, 100), Receive(fd, 100, blocking=False), RandomBytes(2), Send(fd, text))
+        for operation in calls if len(self.ends) > 1 else (Receive(fd, 100), Send(fd, text)):
             for server in (self.primary, self.backup):
                 server.call(operation)
                 self.tell()
                 assert server.out
-        assert self.client.call(Receive(1, 100))
-        assert self.client.result == text
+        assert client.call(Receive(number, 100))
+        assert client.result == text
 
     def close(self) -> None:
         for server in (self.primary, self.backup):
@@ -257,7 +297,8 @@ class Server(Member):
         self.line = Line()
         self.dialogues = dialogues.Dialogues(self._shell())
         self.dialogues.line = self.line
-        self._unread = 0
+        self._unread: Counter[int] = Counter()
+        """Bytes that the dialogue has, by descriptors."""
 
     def _shell(self) -> Any:
         """Of the driver, what dialogues need."""
@@ -295,13 +336,15 @@ class Server(Member):
     def is_talking(self) -> bool:
         return self.talks and bool(dialogues.native.is_talking())
 
-    def lend(self, limit: int = 100, ident: int = 0) -> bool:
+    def lend(self, operation: Receive | Select | None = None, ident: int = 0) -> bool:
         usual = self.core.next_deadline
         self.core.next_deadline = lambda: time.monotonic_ns() + self.lasts_ns
         self.thread = SimpleNamespace(ident=ident or get_ident(), number=1, out_since_ns=0)
-        lent = self.dialogues.lend(self.thread, Receive(1, limit))
+        lent = self.dialogues.lend(self.thread, operation or Receive(1, 100))
         self.core.next_deadline = usual
-        self._unread = self.dialogues._skipping = self.line.taken_count = 0
+        self.dialogues._skipping = self.line.taken_count = 0
+        connections = {fd: self.connection(fd) for fd in self.world.fds}
+        self._unread = Counter({fd: c.received_bytes - c.delivered_bytes for fd, c in connections.items()})
         return lent
 
     def take_back(self) -> int:
@@ -320,21 +363,30 @@ class Server(Member):
     def feed(self, count: int) -> None:
         for _ in range(count):
             data = self.heard.popleft()
-            self._unread += len(decode(data).payload)
+            self._unread[self.world.fd_of(data)] += len(decode(data).payload)
             self.line.put(data)
 
     def _speak(self) -> None:
-        for data in self.line.said():
-            self.world.multicast(self, CLIENTS, data)
+        for group_id, data in self.line.said():
+            self.world.multicast(self, group_id, data)
 
     def talk(self, operation: Operation) -> bool:
         """False: it goes the usual way."""
         native = dialogues.native
         value: Any
         if isinstance(operation, Receive):
-            value = native.receive(1, operation.limit, True)
+            if operation.blocking:
+                value = native.receive(operation.fd, operation.limit, True)
+            else:
+                value = native.look(operation.fd, operation.limit)
+            value = WOULD_BLOCK if value is True else value
         elif isinstance(operation, Send):
-            value = len(operation.payload) if native.send(1, operation.payload, True) else None
+            value = len(operation.payload) if native.send(operation.fd, operation.payload, True) else None
+        elif isinstance(operation, Select):
+            value = native.select(*operation, True)
+            value = None if isinstance(value, int) else value
+        elif isinstance(operation, RandomBytes):
+            value = native.function("urandom", lambda size: None)(operation.size)
         else:
             assert isinstance(operation, ReadClock)
             value = native.reading(operation.clock_id)
@@ -354,28 +406,30 @@ class Server(Member):
             self.take_back()
         return self.call(operation)
 
-    def receive(self, limit: int, came: Callable[[], int]) -> None:
+    def receive(self, operation: Receive | Select, came: Callable[[], int]) -> None:
         """At a primary. `came`: how many of the datagrams that are on their way have come, if it waits."""
-        operation = Receive(1, limit)
         receive = self._receive_again if self.repeats else self._receive
         while not receive(operation, came):
             pass
 
-    def _receive(self, operation: Receive, came: Callable[[], int]) -> bool:
+    def _receive(self, operation: Receive | Select, came: Callable[[], int]) -> bool:
         if not self.is_talking:
-            if self.has_unread():
-                return self.call(operation)
-            if not self.talks or not self.lend(operation.limit):
+            if not self.talks or not self.lend(operation):
+                if self.has_unread(operation):
+                    return self.call(operation)
                 self._be_woken(operation, came)
                 return True
         fed = 0
-        if not self._unread:
+        if not any(self._unread[fd] for fd in fds_of(operation)):
             fed = self._noted(came)
             self.feed(fed)
+        meanwhile = dialogues.native.dialogue_statistics()["meanwhile"]
         if self.talk(operation):
-            self._unread -= len(self.result)
+            if isinstance(operation, Receive):
+                self._unread[operation.fd] -= len(self.result)
             if fed:
-                self.happened.append(("woken", fed))
+                came_before = dialogues.native.dialogue_statistics()["meanwhile"] > meanwhile
+                self.happened.append(("outside" if came_before else "woken", fed))
                 self.line.taken_count -= fed
             return True
         foreign = self.take_back()
@@ -411,7 +465,7 @@ class Server(Member):
 
     def _follow_talking(self, operation: Operation) -> bool:
         if not self.is_talking:
-            if not (self.talks and isinstance(operation, Receive) and self.lend(operation.limit)):
+            if not (self.talks and isinstance(operation, Receive | Select) and self.lend(operation)):
                 return False
         self.feed(self.came)
         if self.talk(operation):
@@ -424,9 +478,9 @@ class Server(Member):
             self._hear_one()
         return False
 
-    def has_unread(self) -> bool:
-        connection = self.connection()
-        return connection.received_bytes > connection.delivered_bytes
+    def has_unread(self, operation: Receive | Select) -> bool:
+        connections = [self.connection(fd) for fd in fds_of(operation) if fd]
+        return any(each.received_bytes > each.delivered_bytes for each in connections)
 
     def _be_woken(self, operation: Operation, came: Callable[[], int]) -> None:
         assert not self.call(operation)
@@ -447,9 +501,9 @@ class Server(Member):
             self.core.inbox.on_datagram(self.heard.popleft())
         self.step(events.MessageReceived(self.heard.popleft()))
 
-    def _receive_again(self, operation: Receive, came: Callable[[], int]) -> bool:
+    def _receive_again(self, operation: Receive | Select, came: Callable[[], int]) -> bool:
         """As it has happened in the other world."""
-        if self.has_unread():
+        if self.has_unread(operation):
             return self.call(operation)
         what, count = self._next_that_happened(came)
         if what == "outside":
@@ -470,6 +524,10 @@ class Server(Member):
         return happened
 
 
+def fds_of(operation: Receive | Select) -> tuple[int, ...]:
+    return (operation.fd,) if isinstance(operation, Receive) else operation.fds
+
+
 class Line:
     """The sockets, and what else C is lent of a transport and of a poller."""
 
@@ -480,8 +538,12 @@ class Line:
         self._epoll.register(self._hearing, select.EPOLLIN)
         self._epoll.register(self._wake_fd, select.EPOLLIN)
         self.fileno, self.urgent_fileno = self._epoll.fileno(), self._urgent.fileno()
-        self._of_client, self._opened = Sealer(KeyRing(), CLIENTS, CLIENT), Opener(KeyRing(), CLIENT)
-        self.window = ReplayWindow()
+        self._sealers = {
+            group_id: Sealer(KeyRing(), group_id, birth_id)
+            for group_id, birth_id in ((CLIENTS, CLIENT), (OTHERS, OTHER))
+        }
+        self._opened = Opener(KeyRing(), CLIENT)
+        self.windows = {birth_id: ReplayWindow() for birth_id in (CLIENT, OTHER)}
         self.awaited = False
         self.taken_count = 0
         """In the last dialogue, if nobody was woken by them."""
@@ -496,13 +558,14 @@ class Line:
         )
 
     def put(self, data: bytes) -> None:
-        sealed = self._of_client.seal(data, Channel.TO_GROUP)
+        sealed = self._sealers[OTHERS if _is_of_others(data) else CLIENTS].seal(data, Channel.TO_GROUP)
         self._client.sendto(sealed, self._hearing.getsockname())
 
     def put_sealed(self, sealed: bytes) -> None:
         self._client.sendto(sealed, self._hearing.getsockname())
 
-    def said(self) -> list[bytes]:
+    def said(self) -> list[tuple[int, bytes]]:
+        """To which group, and what."""
         found = []
         while True:
             try:
@@ -510,7 +573,7 @@ class Line:
             except BlockingIOError:
                 return found
             assert opened is not None
-            found.append(opened[1])
+            found.append((decode(opened[1]).header.dest_group_id, opened[1]))
 
     def rest(self) -> list[bytes]:
         """What was put and not taken."""
@@ -521,21 +584,30 @@ class Line:
 
     def line(self, birth_id: BirthId, group_id: int) -> tuple[Any, int, int, bytes, Any]:
         to = (self._client.getsockname(),)
-        return self._datagrams, self._hearing.fileno(), self.window.newest, BIRTH.pack(*birth_id), to
+        newest = self.windows[birth_id].newest
+        return self._datagrams, self._hearing.fileno(), newest, BIRTH.pack(*birth_id), to
 
     def heard_on_line(self, birth_id: BirthId, numbers: list[int]) -> None:
         for number in numbers:
-            assert self.window.accept(number)
+            assert self.windows[birth_id].accept(number)
         self.taken_count += len(numbers)
 
     def open_all(self, taken: list[Any]) -> list[bytes]:
-        return [data for _, _, number, data, _ in taken if self.window.accept(number)]
+        return [
+            data
+            for _, _, number, data, _ in taken
+            if self.windows[OTHER if _is_of_others(data) else CLIENT].accept(number)
+        ]
 
     def close(self) -> None:
         self._datagrams.close()
         os.close(self._wake_fd)
         for each in (self._hearing, self._sending, self._client, self._epoll, self._urgent):
             each.close()
+
+
+def _is_of_others(data: bytes) -> bool:
+    return decode(data).header.source_group_id == OTHERS
 
 
 def compiled_datagrams() -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from llft.core.determinizer.operations import Receive, Send
+from llft.core.determinizer.operations import ReadClock, Receive, Send
 from llft.core.effects import ResetApplication
 from llft.instant import MS
 from llft.runtime import dialogues
@@ -245,3 +245,40 @@ def test_a_signal_ends_the_wait(world: World, native: Any) -> None:
         signal.signal(signal.SIGALRM, before)
     assert seen == [signal.SIGALRM]
     assert native.is_talking()
+
+
+def test_what_stands_behind_the_entries_that_were_performed_is_passed(native: Any) -> None:
+    """Its thread may compute for long now: who is promised meanwhile would wait for its next call."""
+    world = World()
+    primary, backup = world.primary, world.backup
+    world.client.call(Send(1, b"go on"))
+    world.hear()
+    assert primary.call(Receive(1, 100))
+    assert primary.call(Send(1, b"well"))
+    primary.core.determinizer.engine.record_checkpoint()
+    world.tell()
+    backup.talks = True
+    assert backup.lend()
+    assert backup.talk(Receive(1, 100))
+    assert backup.talk(Send(1, b"well"))
+    backup.take_back()
+    assert backup.core.determinizer.caught_up
+    assert backup.core.executed == primary.core.executed
+    world.close()
+
+
+def test_a_long_dialogue_has_several_frames_in_the_journal(world: World) -> None:
+    """Of calls that take the most room there: `Server` reads what it is given."""
+    primary = world.primary
+    primary.lasts_ns = 20 * SECOND
+    before = len(primary.records)
+    assert primary.lend()
+    for number in range(200):
+        world.client.call(Send(1, b"%d" % number))
+        primary.feed(1)
+        calls = [Receive(1, 100), *(ReadClock(number % 2) for number in range(20)), Send(1, b"well")]
+        assert all(primary.talk(call) for call in calls)
+        world.client.hear()
+    primary.take_back()
+    assert primary.made == 200 * 22
+    assert len(primary.records) > before + 2 * primary.made

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from llft.config import Limits
-from llft.core.determinizer.operations import Operation, ReadClock, Receive, Send
+from llft.core.determinizer.operations import (
+    Operation,
+    RandomBytes,
+    ReadClock,
+    Receive,
+    Select,
+    Send,
+)
 from llft.instant import MS
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
@@ -20,7 +27,7 @@ pytestmark = pytest.mark.reference
 
 
 class Conversation:
-    """Of a client and a server: what they do is drawn, and the same in every world with this seed."""
+    """Of clients and a server: what they do is drawn, and the same in every world with this seed."""
 
     def __init__(self, world: World, seed: int) -> None:
         self.world, self.draw = world, random.Random(seed)
@@ -30,6 +37,7 @@ class Conversation:
         """Of the server's thread."""
         self.results: list[Any] = []
         self.readings: deque[int] = deque()
+        self.drawn: deque[bytes] = deque()
 
     def happen(self, count: int) -> None:
         for _ in range(count):
@@ -37,6 +45,7 @@ class Conversation:
                 (6 * self.calm, self.server_hears),
                 (5 * self.calm, self.server_says),
                 (3 * self.calm, self.server_looks_at_the_clock),
+                *self._of_several(),
                 (4 * self.calm, self.client_says),
                 (4 * self.calm, self.client_hears),
                 (3 * self.calm, self.backup_follows),
@@ -51,21 +60,62 @@ class Conversation:
             weights = [weight for weight, _ in actions]
             self.draw.choices([action for _, action in actions], weights)[0]()
 
+    def _of_several(self) -> list[tuple[int, Callable[[], None]]]:
+        """What a server does that has several clients."""
+        if len(self.world.ends) == 1:
+            return []
+        return [
+            (8 * self.calm, self.server_selects),
+            (self.calm, self.server_looks_who_can_be_served),
+            (2 * self.calm, self.server_reads_what_is_there),
+            (self.calm, self.server_draws),
+        ]
+
     def end(self) -> None:
         world = self.world
         for server in (world.primary, world.backup):
             server.take_back()
         world.hear()
-        while world.primary.has_unread():
-            self._called(Receive(1, 10_000), lambda operation: world.primary.call(operation))
+        for fd in world.fds:
+            while world.primary.has_unread(Receive(fd, 1)):
+                self._called(Receive(fd, 10_000), world.primary.call)
         world.tell()
         world.backup.follow(self.calls, 0)
         world.backup.take_back()
         assert world.backup.called_count == len(self.calls)
 
+    def _fd(self) -> int:
+        return self.draw.choice(self.world.fds)
+
     def server_hears(self) -> None:
-        limit, came = self.draw.choice([1, 7, 100, 4000]), self.draw.randint(1, 4)
-        self._called(Receive(1, limit), lambda _: self.world.primary.receive(limit, lambda: self._came(came)))
+        operation = Receive(self._fd(), self.draw.choice([1, 7, 100, 4000]))
+        self._wait_for(operation)
+
+    def server_selects(self) -> None:
+        """And reads of those that have something, or not."""
+        fds = tuple(self.draw.sample(self.world.fds, self.draw.randint(1, len(self.world.fds))))
+        fds = self.draw.choice([fds, self.world.fds, (0, *self.world.fds)])
+        self._wait_for(Select(fds, -1, (), interruptible=self.draw.random() < 0.9))
+        for fd in self.results[-1]:
+            if self.draw.random() < 0.8:
+                operation = Receive(fd, self.draw.choice([7, 4000]), blocking=self.draw.random() < 0.5)
+                self._called(operation, self.world.primary.say)
+
+    def _wait_for(self, operation: Receive | Select) -> None:
+        came = self.draw.randint(1, 4)
+        self._called(operation, lambda _: self.world.primary.receive(operation, lambda: self._came(came)))
+
+    def server_looks_who_can_be_served(self) -> None:
+        writing = self.draw.choice([(), (self._fd(),)])
+        self._called(Select(self.world.fds, 0, writing, interruptible=True), self.world.primary.say)
+
+    def server_reads_what_is_there(self) -> None:
+        for _ in range(self.draw.choice([1, 1, 40])):
+            self._called(Receive(self._fd(), 50, blocking=False), self.world.primary.say)
+
+    def server_draws(self) -> None:
+        for _ in range(self.draw.choice([1, 3])):
+            self._called(RandomBytes(self.draw.choice([1, 8, 200])), self.world.primary.say)
 
     def _came(self, count: int) -> int:
         on_its_way = self.world.primary.heard
@@ -75,7 +125,7 @@ class Conversation:
 
     def server_says(self) -> None:
         for _ in range(self.draw.choice([1, 1, 1, 2, 5])):
-            self._called(Send(1, self._text()), self.world.primary.say)
+            self._called(Send(self._fd(), self._text()), self.world.primary.say)
 
     def server_looks_at_the_clock(self) -> None:
         for _ in range(self.draw.randint(1, 3)):
@@ -88,6 +138,8 @@ class Conversation:
         self.results.append(self.world.primary.result)
         if isinstance(operation, ReadClock):
             self.readings.append(self.world.primary.result)
+        if isinstance(operation, RandomBytes):
+            self.drawn.append(self.world.primary.result)
 
     def _text(self) -> bytes:
         sizes = [1, 2, 30, 130, 700] if self.draw.randrange(4 * self.calm) else [5000, 15_000]
@@ -95,12 +147,13 @@ class Conversation:
 
     def client_says(self) -> None:
         for _ in range(self.draw.choice([1, 1, 2, 3])):
-            self.world.client.call(Send(1, self._text()))
+            client, number = self.world.ends[self._fd()]
+            client.call(Send(number, self._text()))
 
     def client_hears(self) -> None:
-        client = self.world.client
-        client.hear()
-        assert client.call(Receive(1, 1 << 20, blocking=False))
+        for client, number in self.world.ends.values():
+            client.hear()
+            assert client.call(Receive(number, 1 << 20, blocking=False))
 
     def backup_follows(self) -> None:
         self.world.backup.follow(self.calls, self.draw.randint(0, 8))
@@ -116,11 +169,11 @@ class Conversation:
         primary.beat()
 
     def client_beats(self) -> None:
-        self.world.client.beat()
+        self.draw.choice(self.world.clients).beat()
 
     def much_happens_elsewhere(self) -> None:
         """So the next timestamps are far from those before."""
-        self.world.client.core.messaging.lane.clock.value += 1 << self.draw.randrange(45)
+        self.draw.choice(self.world.clients).core.messaging.lane.clock.value += 1 << self.draw.randrange(45)
 
     def datagrams_are_swapped(self) -> None:
         heard = self.draw.choice([self.world.primary, self.world.backup]).heard
@@ -137,12 +190,18 @@ class Conversation:
             server.take_back()
 
 
+NewWorld = Callable[[int], World]
+"""The world of a seed: how many connections there are follows from it."""
+
+
 @pytest.fixture
-def new_world(native: Any) -> Iterator[Callable[[], World]]:
+def new_world(native: Any) -> Iterator[NewWorld]:
     made: list[World] = []
 
-    def make() -> World:
-        made.append(World(Limits(datagram_bytes=12_000, order_carried_bytes=3000)))
+    def make(seed: int) -> World:
+        connections, clients = ((1, 1), (3, 1), (2, 2), (9, 1))[seed % 4]
+        limits = Limits(datagram_bytes=12_000, order_carried_bytes=3000)
+        made.append(World(limits, connections=connections, clients=clients))
         return made[-1]
 
     yield make
@@ -153,33 +212,35 @@ def new_world(native: Any) -> Iterator[Callable[[], World]]:
 SEEDS = range(60)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_primary_is_afterwards_as_if_it_had_been_stepped(new_world: Callable[[], World], seed: int) -> None:
-    talking, stepped = new_world(), new_world()
-    talking.primary.talks = stepped.primary.repeats = True
-    conversations = [Conversation(world, seed) for world in (talking, stepped)]
+def happen_in(conversations: list[Conversation]) -> None:
+    """In the first world, and then the same in the second."""
+    first, second = (conversation.world for conversation in conversations)
     for conversation in conversations:
         begin_late(conversation)
         conversation.happen(80)
         conversation.end()
-        stepped.primary.happened = talking.primary.happened
-        stepped.primary.readings = conversations[0].readings
+        second.primary.happened = first.primary.happened
+        second.primary.readings = conversations[0].readings
+        second.primary.drawn.again = conversations[0].drawn
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_primary_is_afterwards_as_if_it_had_been_stepped(new_world: NewWorld, seed: int) -> None:
+    talking, stepped = new_world(seed), new_world(seed)
+    talking.primary.talks = stepped.primary.repeats = True
+    talking.primary.lasts_ns = 5 * MS
+    happen_in([Conversation(world, seed) for world in (talking, stepped)])
     assert not stepped.primary.happened
     assert_alike(talking, stepped)
     made.append(talking.primary.made)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_backup_is_afterwards_as_if_it_had_been_stepped(new_world: Callable[[], World], seed: int) -> None:
-    talking, stepped = new_world(), new_world()
+def test_a_backup_is_afterwards_as_if_it_had_been_stepped(new_world: NewWorld, seed: int) -> None:
+    talking, stepped = new_world(seed), new_world(seed)
     talking.backup.talks = True
     talking.backup.lasts_ns = MS
-    conversations = [Conversation(world, seed) for world in (talking, stepped)]
-    for conversation in conversations:
-        begin_late(conversation)
-        conversation.happen(80)
-        conversation.end()
-        stepped.primary.readings = conversations[0].readings
+    happen_in([Conversation(world, seed) for world in (talking, stepped)])
     assert_alike(talking, stepped)
     made.append(talking.backup.made)
 

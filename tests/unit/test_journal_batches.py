@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import subprocess
 import sys
@@ -254,6 +255,29 @@ def test_a_payload_has_a_byte_for_every_record(in_c: InC) -> None:
     with pytest.raises(ValueError, match="more packed records than bytes"):
         unpack_in_python(payload)
     assert in_c.unpack(payload) is None
+
+
+def test_the_collector_may_interrupt_a_reader_with_another_one(in_c: InC) -> None:
+    """By what it runs: a destructor, or while that runs another thread."""
+    (piece,) = pack_in_python(strip_of([Batch(5, WHO, ROWS)]))
+    assert type(piece) is tuple
+    payload = piece[0][FRAME.size :]
+    expected, found = unpack_in_python(payload), []
+
+    def read(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and len(found) < 3:
+            found.append(None)
+            found[-1] = in_c.unpack(payload)
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(read)
+    gc.set_threshold(1)
+    try:
+        assert in_c.unpack(payload) == expected
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(read)
+    assert all(records in (None, expected) for records in found)
 
 
 def test_the_known_words_are_those_of_operations() -> None:

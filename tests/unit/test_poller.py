@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from llft import originals
 from llft.instant import MS, SECOND
 from llft.runtime.poller import Poller
 
@@ -68,6 +69,25 @@ def test_a_wake_that_another_thread_waits_for_is_left_to_it() -> None:
     for _ in range(3):
         assert poller.poll(0)
         assert poller.woken
+    poller.awaited = False
+    assert poller.poll(0)
+    assert not poller.poll(0)
+
+
+def test_a_wake_for_who_waits_elsewhere_is_not_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it comes between a look at whether there is one, and the end of an earlier one."""
+    poller, read = Poller(), originals.eventfd_read
+
+    def read_late(fd: int) -> int:
+        poller.awaited = True
+        poller.wake()
+        return read(fd)
+
+    poller.wake()
+    monkeypatch.setattr(originals, "eventfd_read", read_late)
+    assert poller.poll(0)
+    assert poller.poll(0)
+    monkeypatch.setattr(originals, "eventfd_read", read)
     poller.awaited = False
     assert poller.poll(0)
     assert not poller.poll(0)

@@ -44,9 +44,9 @@ class Touched:
             self._fds.update(known[1])
             self._uncommitted[group_id] = (committed, {fd: None})
 
-    def is_quiet(self, *, but: int) -> bool:
+    def is_quiet(self, *, but: list[int]) -> bool:
         """Nothing has happened to any other descriptor, and nobody waits for a commit."""
-        others = [fd for fd in self._fds if fd != but]
+        others = [fd for fd in self._fds if fd not in but]
         return not (others or self._everything or self._uncommitted)
 
     def drain(self, held: Mapping[GroupId, HeldOrder]) -> list[int] | None:

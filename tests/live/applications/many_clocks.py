@@ -10,11 +10,13 @@ import json
 import os
 import socketserver
 import sys
+import threading
 import time
 
 ORDER = itertools.count(1)
 ENTRIES = {}
 STATE = {"digest": "", "last": 0.0, "steps_back": 0}
+LOOKING = threading.Lock()
 CLOCKS = (time.time, time.monotonic, time.time_ns, time.perf_counter, time.process_time)
 
 
@@ -40,9 +42,10 @@ def add(who, number, amount):
     sequence = next(ORDER)
     ENTRIES[sequence] = [who, number, amount]
     values = read(number)
-    now = time.time()
-    STATE["steps_back"] += now < STATE["last"]
-    STATE["last"] = now
+    with LOOKING:  # else another thread may read the clock and look, between the two here
+        now = time.time()
+        STATE["steps_back"] += now < STATE["last"]
+        STATE["last"] = now
     STATE["digest"] = hashlib.sha256((STATE["digest"] + repr(values)).encode()).hexdigest()
     return {"sequence": sequence, "number": number, "luck": [STATE["digest"], values[0]]}
 

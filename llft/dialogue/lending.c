@@ -1,0 +1,392 @@
+/* How a dialogue is lent, and taken back: what Python hands over, and gets. */
+
+#include "dialogue.h"
+
+#include <string.h>
+
+#include "../wire/crc32.h"
+
+enum { LATELY_NS = 1000000 };
+
+static void forget(void) {
+    for (int at = 0; at < dialogue.connection_count; at++) {
+        connection_t *c = &dialogue.connections[at];
+        clear_messages(&c->received);
+        clear_messages(&c->delivered);
+        clear_messages(&c->sent);
+    }
+    for (int at = 0; at < dialogue.remote_count; at++)
+        dialogue.remotes[at].held.size = dialogue.remotes[at].numbers.size = 0;
+    dialogue.connection_count = dialogue.remote_count = 0;
+    dialogue.ident = 0;
+    dialogue.generation++;
+    dialogue.waiting = false;
+    ask_nothing();
+    dialogue.orders.size = dialogue.births.size = dialogue.counted.size = 0;
+    dialogue.called_count = dialogue.ahead_count = 0;
+    Py_CLEAR(dialogue.ahead_entries);
+    Py_CLEAR(dialogue.datagrams);
+    Py_CLEAR(dialogue.foreign);
+    Py_CLEAR(dialogue.selected);
+}
+
+/* -- lent -------------------------------------------------------------------------------------------- */
+
+static int read_numbers(PyObject *numbers, int64_t **places, Py_ssize_t count) {
+    if (PyTuple_GET_SIZE(numbers) != count) {
+        PyErr_Format(PyExc_ValueError, "%zd numbers expected, not %zd", count, PyTuple_GET_SIZE(numbers));
+        return -1;
+    }
+    for (Py_ssize_t at = 0; at < count; at++) {
+        *places[at] = PyLong_AsLongLong(PyTuple_GET_ITEM(numbers, at));
+        if (*places[at] == -1 && PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
+#define READ_NUMBERS(numbers, places) read_numbers(numbers, places, sizeof places / sizeof *places)
+
+static void begin_count(count_of *count) {
+    count->performed_before = count->performed;
+    count->coded_before = count->coded;
+    if (dialogue.live && count->performed != count->coded)
+        count->performed = 0; /* not usable here */
+}
+
+static int read_all_numbers(PyObject *numbers) {
+    dialogue_t *d = &dialogue;
+    count_of *select = &d->generals[SELECT_COUNT], *random = &d->generals[RANDOM_COUNT];
+    int64_t live, journalling, witnessed, is_alone, epoll_fd, urgent_fd, hearing_fd;
+    int64_t *places[] = {
+        /* In the order of `runtime.dialogues` ... */
+        &epoll_fd, &urgent_fd, &hearing_fd, &d->lazy_ns, &d->spin_ns, &witnessed,
+        /* ... and of `core.dialogue_lent`. */
+        &live, &journalling, &d->thread, &d->receive_kind, &d->send_kind, &d->clock_kind, &d->select_kind,
+        &d->random_kind, &d->last_ns, &d->pause_ns, &d->deadline_ns, &d->quantum, &d->calls, &d->pick, &d->count,
+        &is_alone, &d->context_pick, &d->context_thread, &d->context_fd, &d->context_timestamp,
+        &d->context_clock_id, &d->clocks[0].offset, &d->clocks[0].last, &d->clocks[1].offset, &d->clocks[1].last,
+        &d->clocks[2].offset, &d->clocks[2].last, &d->clocks[0].coded, &d->clocks[1].coded, &d->clocks[2].coded,
+        &select->identifier, &select->performed, &select->coded, &random->performed, &random->coded,
+        &d->order_base, &d->group_watermark, &d->order_committed, &d->commits_as_it_leaves,
+        &d->order_lag_bytes, &d->order_carried_bytes, &d->datagram_bytes, &d->clock,
+        &d->window_messages, &d->window_bytes, &d->ack_delay_ns, &d->ack_patience_ns, &d->retransmit_interval_ns,
+        &d->may_decode,
+        &d->who[0], &d->who[1], &d->who[2], &d->who[3], &d->who[4], &d->who[5], &d->who[6], &d->who[7], &d->who[8],
+    };
+    if (READ_NUMBERS(numbers, places) < 0)
+        return -1;
+    d->live = live != 0;
+    d->journalling = journalling != 0;
+    d->witnessed = witnessed != 0;
+    d->is_alone = is_alone != 0;
+    d->epoll_fd = (int)epoll_fd;
+    d->urgent_fd = (int)urgent_fd;
+    d->hearing_fd = (int)hearing_fd;
+    d->performed = 0;
+    d->heard_ns = 0;
+    d->left = false;
+    for (int at = 0; at < CLOCKS; at++)
+        d->clocks[at].local = 0;
+    random->identifier = RANDOM_IDENTIFIER;
+    begin_count(select);
+    begin_count(random);
+    return 0;
+}
+
+static int read_destinations(PyObject *addresses, remote_t *remote) {
+    Py_ssize_t count = PySequence_Size(addresses);
+    if (count < 0 || count > DESTINATIONS_MAX) {
+        PyErr_SetString(PyExc_ValueError, "too many destinations");
+        return -1;
+    }
+    for (Py_ssize_t at = 0; at < count; at++) {
+        PyObject *pair = PySequence_GetItem(addresses, at);
+        int failed = !pair || datagram->read_address(pair, &remote->to[at]) < 0;
+        Py_XDECREF(pair);
+        if (failed)
+            return -1;
+    }
+    remote->to_count = (int)count;
+    return 0;
+}
+
+/* (birth, newest number, numbers, held, destinations) */
+static int read_remote(PyObject *one) {
+    remote_t *remote = &dialogue.remotes[dialogue.remote_count];
+    const char *birth, *held;
+    Py_ssize_t birth_size, held_size;
+    long long newest;
+    PyObject *numbers, *destinations;
+    int64_t *places[] = {&remote->base, &remote->unreflected, &remote->watermark, &remote->committed, &remote->limit};
+    if (dialogue.remote_count == REMOTES_MAX || !PyTuple_Check(one) ||
+        !PyArg_ParseTuple(one, "y#LO!y#O", &birth, &birth_size, &newest, &PyTuple_Type, &numbers, &held, &held_size,
+                          &destinations) ||
+        birth_size != DATAGRAMS_BIRTH_BYTES) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "too many groups, or a birth has another length");
+        return -1;
+    }
+    dialogue.remote_count++;
+    remote->held.size = remote->numbers.size = 0;
+    remote->used = false;
+    remote->newest = newest;
+    memcpy(remote->birth, birth, DATAGRAMS_BIRTH_BYTES);
+    put_bytes(&remote->held, held, (size_t)held_size);
+    return READ_NUMBERS(numbers, places) < 0 ? -1 : read_destinations(destinations, remote);
+}
+
+/* (position, timestamp, view, flags, payload, end of its order information) */
+static int read_received(PyObject *messages, connection_t *c) {
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(messages); at++) {
+        long long position, timestamp, end;
+        PyObject *view, *payload, *one = PyList_GET_ITEM(messages, at);
+        int flags;
+        if (!PyTuple_Check(one) ||
+            !PyArg_ParseTuple(one, "LLOiSL", &position, &timestamp, &view, &flags, &payload, &end))
+            return -1;
+        message_t *message = add_message(&c->received);
+        message->position = position;
+        message->timestamp = timestamp;
+        message->order_end = end;
+        message->payload = Py_NewRef(payload);
+    }
+    return 0;
+}
+
+static int read_connection_numbers(PyObject *numbers, connection_t *c) {
+    int64_t delivered_digest, sent_digest;
+    int64_t *places[] = {
+        /* In the order of `core.dialogue_lent`. */
+        &c->fd, &c->in_base, &c->out_base, &c->out_view_num, &c->in_view_num,
+        &c->received_up_to, &c->received_bytes, &c->delivered_bytes, &c->delivered_position,
+        &c->delivered_timestamp, &delivered_digest, &sent_digest,
+        &c->ack_told, &c->acked, &c->acked_in_view, &c->transmitted, &c->generated,
+        &c->remote_watermark, &c->sent_count, &c->sent_bytes,
+        &c->members_timestamp, &c->heard_ns, &c->ack_due_ns, &c->retransmit_ns,
+        &c->nothings.performed, &c->nothings.coded, &c->id[0], &c->id[1], &c->id[2],
+    };
+    if (READ_NUMBERS(numbers, places) < 0)
+        return -1;
+    c->delivered_digest = (uint32_t)delivered_digest;
+    c->sent_digest = (uint32_t)sent_digest;
+    c->nothings.identifier = c->fd;
+    begin_count(&c->nothings);
+    c->read_offset = c->said_ns = c->sends_decoded = 0;
+    c->used = c->read_decoded = false;
+    if (dialogue.heard_ns < c->heard_ns)
+        dialogue.heard_ns = c->heard_ns;
+    return 0;
+}
+
+/* (place of its group, numbers, prefix in, prefix out, received) */
+static int read_connection(PyObject *one) {
+    connection_t *c = &dialogue.connections[dialogue.connection_count];
+    const char *in_prefix, *out_prefix;
+    Py_ssize_t in_size, out_size;
+    PyObject *numbers, *received;
+    if (dialogue.connection_count == CONNECTIONS_MAX || !PyTuple_Check(one) ||
+        !PyArg_ParseTuple(one, "iO!y#y#O!", &c->remote, &PyTuple_Type, &numbers, &in_prefix, &in_size, &out_prefix,
+                          &out_size, &PyList_Type, &received) ||
+        in_size != PREFIX_BYTES || out_size != PREFIX_BYTES || c->remote < 0 || c->remote >= dialogue.remote_count) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "too many connections, or a prefix has another length");
+        return -1;
+    }
+    dialogue.connection_count++;
+    memcpy(c->in_prefix, in_prefix, PREFIX_BYTES);
+    memcpy(c->out_prefix, out_prefix, PREFIX_BYTES);
+    return read_connection_numbers(numbers, c) < 0 ? -1 : read_received(received, c);
+}
+
+static int read_each(PyObject *list, int (*read)(PyObject *)) {
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(list); at++)
+        if (read(PyList_GET_ITEM(list, at)) < 0)
+            return -1;
+    return 0;
+}
+
+static int load_datagrams(void) {
+    if (!datagram) {
+        PyObject *module = PyImport_ImportModule("llft.runtime.transport.datagrams");
+        PyObject *capsule = module ? PyObject_GetAttrString(module, "functions") : NULL;
+        datagram = capsule ? PyCapsule_GetPointer(capsule, DATAGRAMS_CAPSULE) : NULL;
+        Py_XDECREF(capsule);
+        Py_XDECREF(module);
+    }
+    return datagram ? 0 : -1;
+}
+
+/* lend(ident, numbers, nothing, orders, entries, datagrams, remotes, connections) */
+static PyObject *lend(PyObject *module, PyObject *arguments) {
+    (void)module;
+    unsigned long ident;
+    PyObject *numbers, *entries, *datagrams, *remotes, *connections;
+    const char *nothing, *orders;
+    Py_ssize_t nothing_size, orders_size;
+    if (!PyArg_ParseTuple(arguments, "kO!y#y#O!OO!O!", &ident, &PyTuple_Type, &numbers, &nothing, &nothing_size, &orders,
+                          &orders_size, &PyList_Type, &entries, &datagrams, &PyList_Type, &remotes, &PyList_Type,
+                          &connections))
+        return NULL;
+    if (dialogue.ident)
+        return PyErr_Format(PyExc_RuntimeError, "a dialogue is lent");
+    forget();
+    if (load_datagrams() < 0 || read_all_numbers(numbers) < 0 || read_each(remotes, read_remote) < 0 ||
+        read_each(connections, read_connection) < 0)
+        return NULL;
+    place_connections();
+    read_ahead(entries);
+    dialogue.nothing.size = 0;
+    put_bytes(&dialogue.nothing, nothing, (size_t)nothing_size);
+    put_bytes(&dialogue.orders, orders, (size_t)orders_size);
+    dialogue.unreflected = dialogue.order_base;
+    dialogue.order_begun = order_end();
+    dialogue.foreign = PyList_New(0);
+    dialogue.selected = PyList_New(0);
+    if (!dialogue.foreign || !dialogue.selected)
+        return NULL;
+    dialogue.datagrams = Py_NewRef(datagrams);
+    dialogue.ident = ident;
+    tally.lent++;
+    Py_RETURN_NONE;
+}
+
+static PyObject *is_lent(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return PyBool_FromLong(dialogue.ident != 0);
+}
+
+/* Its thread waits for the network, or has called a moment ago: in both cases it leaves by itself for what is
+ * due, or for what has come. */
+static PyObject *serves(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return PyBool_FromLong(dialogue.ident && (dialogue.waiting || monotonic_ns() - dialogue.last_ns < LATELY_NS));
+}
+
+static PyObject *is_waiting(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return PyBool_FromLong(dialogue.ident && dialogue.waiting);
+}
+
+/* -- taken back -------------------------------------------------------------------------------------- */
+
+/* The call that waits, or None: its kind, and what `runtime.dialogues` makes it of. */
+static PyObject *asked_now(void) {
+    const asked_t *a = &dialogue.asked;
+    if (!dialogue.waiting || a->kind == NO_CALL)
+        Py_RETURN_NONE;
+    if (a->kind == SENDS)
+        return Py_BuildValue("sLOO", "send", (long long)a->fd, a->payload, a->is_patient ? Py_True : Py_False);
+    if (a->kind == SELECTS) {
+        int64_t left_ns = a->until_ns - monotonic_ns();
+        return Py_BuildValue("sOLOO", "select", a->fds, (long long)(a->until_ns == NEVER ? -1 : left_ns > 0 ? left_ns : 0),
+                             a->writing, a->is_interruptible ? Py_True : Py_False);
+    }
+    return Py_BuildValue("sLLO", "receive", (long long)a->fd, (long long)a->limit, a->kind == RECEIVES ? Py_True : Py_False);
+}
+
+/* take_back(): what has become of it; the call that waits; whether it ended for what came from outside. */
+static PyObject *take_back(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    dialogue.ident = 0; /* whatever is run by what follows makes its calls the usual way */
+    dialogue.generation++; /* and a thread that waits, and wakes meanwhile, leaves all of this alone */
+    PyObject *made = !dialogue.waiting || mark_receiving() == 0 ? account() : NULL, *result = NULL;
+    if (made)
+        result = Py_BuildValue("NNO", made, asked_now(), dialogue.left || dialogue.waiting ? Py_True : Py_False);
+    forget();
+    return result;
+}
+
+static PyObject *statistics(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "heard", tally.heard, "said", tally.said,
+                         "selected", tally.selected, "handed", tally.handed, "meanwhile", tally.meanwhile, "foreign",
+                         tally.foreign, "deadlines", tally.deadlines, "others", tally.others);
+}
+
+/* -- calls by descriptor ----------------------------------------------------------------------------- */
+
+/* NULL without an exception: it goes the usual way. */
+static connection_t *lent_connection(PyObject *number) {
+    long long fd = PyLong_AsLongLong(number);
+    return PyErr_Occurred() || !dialogue.ident ? NULL : connection_of_fd(fd);
+}
+
+/* receive(fd, limit, counted) */
+static PyObject *receive(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    (void)module;
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "a descriptor, a limit and whether it is counted expected");
+    connection_t *c = lent_connection(arguments[0]);
+    int overflow, counted = PyObject_IsTrue(arguments[2]);
+    long long limit = PyLong_AsLongLongAndOverflow(arguments[1], &overflow);
+    if (PyErr_Occurred())
+        return NULL;
+    return c && !overflow ? hear(c, limit, counted) : Py_NewRef(Py_None); /* Python's numbers have no end */
+}
+
+/* look(fd, limit) */
+static PyObject *look_at(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    (void)module;
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "a descriptor and a limit expected");
+    int overflow;
+    connection_t *c = lent_connection(arguments[0]);
+    long long limit = PyLong_AsLongLongAndOverflow(arguments[1], &overflow);
+    if (PyErr_Occurred())
+        return NULL;
+    return c && !overflow ? look(c, limit) : Py_NewRef(Py_None);
+}
+
+/* send(fd, data, patient) */
+static PyObject *send_bytes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    (void)module;
+    if (count != 3 || !PyBytes_CheckExact(arguments[1]))
+        return PyErr_Format(PyExc_TypeError, "a descriptor, bytes and whether it may wait expected");
+    connection_t *c = lent_connection(arguments[0]);
+    int patient = PyObject_IsTrue(arguments[2]);
+    if (PyErr_Occurred())
+        return NULL;
+    return c ? say(c, arguments[1], patient) : Py_NewRef(Py_None);
+}
+
+/* select(fds, timeout_ns, writing, interruptible, counted) */
+static PyObject *select_of(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    (void)module;
+    if (count != 5 || !PyTuple_Check(arguments[0]) || !PyTuple_Check(arguments[2]))
+        return PyErr_Format(PyExc_TypeError, "descriptors, a timeout and more descriptors expected");
+    int overflow, interruptible = PyObject_IsTrue(arguments[3]), counted = PyObject_IsTrue(arguments[4]);
+    long long timeout_ns = PyLong_AsLongLongAndOverflow(arguments[1], &overflow);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!dialogue.ident || overflow)
+        return Py_NewRef(arguments[1]);
+    return choose(arguments[0], arguments[2], timeout_ns, interruptible, counted);
+}
+
+PyMethodDef dialogue_methods[] = {
+    {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, "Hear, in a dialogue."},
+    {"look", (PyCFunction)(void (*)(void))look_at, METH_FASTCALL, "Hear what is there, in a dialogue."},
+    {"send", (PyCFunction)(void (*)(void))send_bytes, METH_FASTCALL, "Say, in a dialogue."},
+    {"select", (PyCFunction)(void (*)(void))select_of, METH_FASTCALL, "Select, in a dialogue."},
+    {"lend_dialogue", lend, METH_VARARGS, "Lend a thread a dialogue."},
+    {"is_talking", is_lent, METH_NOARGS, "Whether a dialogue is lent."},
+    {"is_waiting", is_waiting, METH_NOARGS, "Whether its thread waits for the network."},
+    {"serves", serves, METH_NOARGS, "Whether its thread serves the network."},
+    {"speak_for", speak_for, METH_O, "The methods of a type of sockets that move bytes are ours."},
+    {"know", (PyCFunction)(void (*)(void))know, METH_FASTCALL, "Which connection a socket has."},
+    {"forget_known", forget_known, METH_O, "A connection's socket is in a state that only Python knows."},
+    {"dialogue_statistics", statistics, METH_NOARGS, "What happened how often."},
+    {"take_dialogue_back", take_back, METH_NOARGS, "What has become of it."},
+    {0},
+};
+
+int begin_dialogues(PyObject *module) {
+    crc32_begin();
+    handed = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
+    if (!handed)
+        return -1;
+    return PyModule_AddObjectRef(module, "HANDED", handed) < 0 || PyModule_AddFunctions(module, dialogue_methods) < 0
+               ? -1
+               : 0;
+}
