@@ -78,12 +78,13 @@ def strokes(server: ReplicatedRun, client: ReplicatedRun) -> list[Callable[[], N
     ]
 
 
-def test_nothing_is_lost_doubled_or_changed(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("kind", ["talking", "selecting"])
+def test_nothing_is_lost_doubled_or_changed(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
     home = tmp_path_factory.mktemp("h")
-    with replicated(home, "server", ["talking_server.py"]) as server:
+    with replicated(home, "server", [f"{kind}_server.py"]) as server:
         config = home / "llft.toml"
         config.write_text(f'[groups.{server.group}]\nendpoints = ["127.0.0.1:{server.port}"]\n{TIMEOUTS}')
-        words = ["talking_client.py", str(server.port)]
+        words = [f"{kind}_client.py", str(server.port)]
         with replicated(home, "client", words, config=config) as client:
             let_it_go_on(client)
             assert all(heard > 0 for heard in heard_in_dialogues(server)), heard_in_dialogues(server)
