@@ -158,15 +158,21 @@ class Lender:
         return (
             not engine.held
             and engine.waiters.is_quiet()
-            and not any(engine.waiters.somebody_waits_for(fd, engine.parked) for fd in fds)
             and not (LISTENER in fds and messaging.pending_accept)
-            and messaging.indexes.touched.is_quiet(but=fds)
+            and self._nobody_waits_for(fds)
             and not messaging.silent
             and not messaging.waiting_for_backups
             and not messaging.flow.too_many_acks
             and not replica.asking.under_way
             and not replica.reticence.silent
         )
+
+    def _nobody_waits_for(self, fds: list[int]) -> bool:
+        """Nor for any other descriptor that something has happened to."""
+        touched, engine = self._messaging.indexes.touched.so_far(), self._engine
+        if touched is None:
+            return False
+        return not any(engine.waiters.somebody_waits_for(fd, engine.parked) for fd in (*fds, *touched))
 
     def _is_plain(self, connection: Connection) -> bool:
         """Open at both ends, and nothing is missing, held back, half read or of another view."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from llft.core.determinizer.operations import ReadClock, Receive, Send
+from llft.core.determinizer.operations import ReadClock, Receive, Select, Send
 from llft.core.effects import ResetApplication
 from llft.instant import MS
 from llft.runtime import dialogues
@@ -148,7 +148,9 @@ def test_a_thread_that_talks_is_not_taken_for_one_that_computes(world: World) ->
     assert primary.thread.out_since_ns == primary.core.last_step_ns > before_ns
 
 
-def talking_thread(server: Server, call: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+def talking_thread(
+    server: Server, call: Callable[[], object], operation: Receive | Select | None = None
+) -> tuple[threading.Thread, list[object]]:
     """One that is lent a dialogue, and waits in this call of it."""
     found: list[object] = []
     lent = threading.Event()
@@ -161,7 +163,7 @@ def talking_thread(server: Server, call: Callable[[], object]) -> tuple[threadin
     thread.start()
     assert thread.ident is not None
     server.lasts_ns = 20 * SECOND
-    assert server.lend(ident=thread.ident)
+    assert server.lend(operation, ident=thread.ident)
     lent.set()
     until_s = time.monotonic() + 10
     while not dialogues.native.is_waiting():
@@ -282,3 +284,91 @@ def test_a_long_dialogue_has_several_frames_in_the_journal(world: World) -> None
     primary.take_back()
     assert primary.made == 200 * 22
     assert len(primary.records) > before + 2 * primary.made
+
+
+@pytest.fixture
+def wide(native: Any) -> Iterator[World]:
+    """With three connections, on which each kind of call was made once."""
+    made = World(connections=3)
+    made.primary.talks = True
+    yield made
+    made.close()
+
+
+def test_a_select_whose_time_is_over_finds_nothing(wide: World, native: Any) -> None:
+    """As in the core: the thread was woken, and its entry says that there is nothing."""
+    primary = wide.primary
+    primary.lasts_ns = 20 * SECOND
+    operation = Select(wide.fds, 2 * MS, (), interruptible=True)
+    assert primary.lend(operation)
+    assert native.select(*operation, True) == ()
+    primary.take_back()
+    wide.tell()
+    wide.backup.follow([operation], 0)
+    assert wide.backup.result == ()
+    assert wide.backup.out
+    texts = [record.entry for record in primary.records[-2:]]
+    assert [text.split()[0] for text in texts] == ["wake", "general"]
+    assert texts[1].endswith("data=53")
+
+
+def test_a_select_that_is_left_has_the_rest_of_its_time(wide: World, native: Any) -> None:
+    primary = wide.primary
+    primary.lasts_ns = 20 * MS
+    operation = Select(wide.fds, SECOND, (), interruptible=True)
+    assert primary.lend(operation)
+    left_ns = native.select(*operation, True)
+    assert isinstance(left_ns, int)
+    assert 0 < left_ns <= SECOND - 19 * MS
+    assert native.select(wide.fds, 1 << 70, (), True, True) == 1 << 70
+
+
+@pytest.mark.parametrize("timeout_ns", [-1, 10 * SECOND])
+def test_a_select_that_waits_is_handed_over(wide: World, native: Any, timeout_ns: int) -> None:
+    primary = wide.primary
+    operation = Select(wide.fds, timeout_ns, (), interruptible=True)
+    thread, found = talking_thread(primary, lambda: native.select(*operation, True), operation)
+    primary.take_back()
+    thread.join(10)
+    assert found == [native.HANDED]
+    (handed,) = primary.handed
+    assert isinstance(handed, Select)
+    assert handed._replace(timeout_ns=timeout_ns) == operation
+    assert handed.timeout_ns == -1 if timeout_ns < 0 else 0 < handed.timeout_ns < timeout_ns
+
+
+def test_what_is_not_lent_is_not_selected_on(wide: World, native: Any) -> None:
+    primary = wide.primary
+    assert primary.lend(Select(wide.fds[:2], -1, (), interruptible=True))
+    for fds, writing in (((1, 3), ()), ((1,), (3,)), ((1,), (0,)), ((1, -1), ()), ((1, 1 << 70), ())):
+        assert native.select(fds, -1, writing, True, True) == -1
+    assert native.select((1,), 0, (2,), True, True) == (-2,)
+
+
+def test_a_select_on_too_many_is_the_cores(wide: World) -> None:
+    assert not wide.primary.lend(Select(tuple(range(1, 200)), -1, (), interruptible=True))
+
+
+def test_who_only_looks_hears_what_has_come(wide: World, native: Any) -> None:
+    """A program that never waits would else never hear anything."""
+    primary = wide.primary
+    assert primary.lend(Select(wide.fds, -1, (), interruptible=True))
+    assert native.select(wide.fds, 0, (), True, True) == ()
+    client, number = wide.ends[2]
+    client.call(Send(number, b"are you there?"))
+    primary.feed(1)
+    assert native.select(wide.fds, 0, (), True, True) == (2,)
+
+
+def test_who_reads_again_and_again_hears_what_has_come(wide: World, native: Any) -> None:
+    primary = wide.primary
+    primary.lasts_ns = 20 * SECOND
+    assert primary.lend(Receive(2, 100))
+    client, number = wide.ends[2]
+    client.call(Send(number, b"are you there?"))
+    primary.feed(1)
+    for _ in range(70):  # more than a quantum
+        found = native.look(2, 100)
+        if found is not True:
+            break
+    assert found == b"are you there?"

@@ -94,6 +94,25 @@ def test_a_socket_with_any_timeout_goes_the_usual_way(world: World, native: Any,
     assert speaker.recv(100) == USUAL
 
 
+def test_a_socket_that_does_not_wait_finds_nothing_or_what_is_there(native: Any, world: World) -> None:
+    wide = World(connections=2)
+    wide.primary.talks = True
+    speaker, stream = Speaker(object()), Stream()
+    speaker._timeout_ns = 0
+    assert wide.primary.lend(Receive(2, 100))
+    native.know(speaker._description, stream, 2)
+    with pytest.raises(BlockingIOError):
+        speaker.recv(100)
+    client, number = wide.ends[2]
+    client.call(Send(number, b"hello again"))
+    wide.primary.feed(1)
+    stream._promised = True
+    assert speaker.recv(100) == b"hello again"
+    assert not stream._promised
+    assert speaker.send(b"well") == 4
+    wide.close()
+
+
 def test_what_was_shut_down_stays_at_its_end(
     world: World, native: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

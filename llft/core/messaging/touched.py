@@ -44,10 +44,10 @@ class Touched:
             self._fds.update(known[1])
             self._uncommitted[group_id] = (committed, {fd: None})
 
-    def is_quiet(self, *, but: list[int]) -> bool:
-        """Nothing has happened to any other descriptor, and nobody waits for a commit."""
-        others = [fd for fd in self._fds if fd not in but]
-        return not (others or self._everything or self._uncommitted)
+    def so_far(self) -> list[int] | None:
+        """Which descriptors were touched since they were drained; None: any may be, or somebody waits for a
+        commit."""
+        return None if self._everything or self._uncommitted else list(self._fds)
 
     def drain(self, held: Mapping[GroupId, HeldOrder]) -> list[int] | None:
         """The descriptors touched since the last time; None: any of them may be."""
