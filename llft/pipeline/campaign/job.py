@@ -24,6 +24,7 @@ from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION
 from llft.pipeline.campaign.outcome import RunSeed
 from llft.pipeline.campaign.plan import Batch, Campaign, Directory
 from llft.pipeline.campaign.work import Work, worker
+from llft.pipeline.daemon import EARLY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +54,7 @@ def run_campaign(
 ) -> Timing:
     """All that is not done yet. What came of it is in the directory (`summary` reads it)."""
     directory.claim(campaign)
+    spark.sparkContext.environment[EARLY] = wanted_early(run_seed)
     simulating_s = judging_s = 0.0
     simulated = 0
     for number, batches in enumerate(campaign.slices()):
@@ -70,6 +72,11 @@ def run_campaign(
         simulating_s += simulated_s - begun_s
         judging_s += time.monotonic() - simulated_s
     return Timing(simulating_s, judging_s, simulated)
+
+
+def wanted_early(run_seed: RunSeed) -> str:
+    """What every worker of a campaign imports."""
+    return f"{worker.__module__},{run_seed.__module__}"
 
 
 def _simulate(spark: SparkSession, work: Work, todo: Sequence[Batch], count: Count, *, tell: Tell) -> None:
