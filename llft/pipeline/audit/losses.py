@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from llft.pipeline.audit.whole import Row, Whole
+    from llft.pipeline.audit.whole import Limits, Row, Whole
     from llft.pipeline.scan import Rows
 
 PRUNED = "pruned_operations"
@@ -122,14 +122,11 @@ def told(rows: Iterable[dict[str, Any]]) -> list[Finding]:
     return [_finding(row) for _, row in sorted(first.items())]
 
 
-def lost_in(whole: Whole) -> list[Finding]:
+def lost_in(whole: Whole, limits: Limits) -> list[Finding]:
     """The same of whole worlds."""
-    cut = [number for number, life in enumerate(whole.lives) if life.last_number >= life.limit]
-    return told(
-        _lost_row(whole, row)
-        for row in (whole.rows("Operated", cut) if cut else ())
-        if row.record.order_seq_num >= whole.lives[row.life].limit
-    )
+    operated = whole.columns("Operated")
+    lost = np.flatnonzero(operated["order_seq_num"] >= limits.limit[operated["life"]])
+    return told(_lost_row(whole, row) for row in whole.rows_at("Operated", lost))
 
 
 def _lost_row(whole: Whole, row: Row) -> dict[str, Any]:

@@ -143,8 +143,8 @@ def measured(
     for run in sorted({*np.flatnonzero(flagged).tolist(), last}):
         one = meter if run == 0 else Meter()
         if flagged[run]:
-            for at in range(starts[run], stops[run]):
-                plain[at] = one.step(int(size[at]), int(digest[at]))
+            this = slice(starts[run], stops[run])
+            plain[this] = list(map(one.step, size[this].tolist(), digest[this].tolist()))
         if run == last:
             meter.difference, meter.digest = one.difference, int(digest[-1])
             meter.offset, meter.position = int(offset[-1]), int(position[-1])

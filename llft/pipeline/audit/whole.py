@@ -55,6 +55,8 @@ class Whole:
     `wall_ns` and `performed`, of a Delivered `previous`."""
     rows: Callable[[str, Iterable[int]], Iterator[Row]]
     """Of a kind, of these lives."""
+    rows_at: Callable[[str, Numbers], Iterator[Row]]
+    """Of a kind that has columns, at these places of them."""
     calls: dict[Object, list[Call]]
 
 

@@ -32,7 +32,7 @@ def judge(whole: Whole) -> Verdict:
     doubts = clearing.doubts(whole, limits, groups)
     astray = doubts.astray - pardons.excused(whole, groups, doubts.astray) if doubts.astray else set()
     doubtful |= {world for world, *_ in doubts.wrong | astray}
-    found += losses.lost_in(whole)
+    found += losses.lost_in(whole, limits)
     return Verdict(doubtful, [one for one in found if one.world not in doubtful])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,14 @@ from llft.pipeline.histories.transform import FIELDS, call
 from llft.pipeline.histories.witness import Call
 
 KINDS: dict[str, type] = {kind.__name__: kind for kind in RECORD_TYPES}
-OF_A_RECORD = ("order_seq_num", "membership", "change_num", "role", "digest", "lost_count", "reason")
+OF_A_RECORD = lives.Row._fields[5:-1]
+"""What a rare row has of its record: null of the kinds that have no such field."""
 BY_CONNECTION = ("Sent", "Delivered", "Collected")
+_PLACES: dict[type, list[int | None]] = {
+    kind: [kind._fields.index(name) if name in kind._fields else None for name in OF_A_RECORD]
+    for kind in RECORD_TYPES
+}
+_OF_A_CALL = attrgetter(*FIELDS[:-1])
 _NUMBERS = np.iinfo(np.int64)
 _IS_COMPARED = np.array([kind.__name__ in COMPARED for kind in RECORD_TYPES])
 
@@ -29,7 +36,13 @@ def whole_of(gathered: Gathered, derived: Derived) -> Whole:
     shelf = _Shelf(gathered, derived)
     worlds = [gathered.lanes[at].world for at in derived.lane[shelf.starts].tolist()]
     return Whole(
-        shelf.lives(), worlds, gathered.connections, shelf.columns, shelf.rows, _calls(gathered, derived)
+        shelf.lives(),
+        worlds,
+        gathered.connections,
+        shelf.columns,
+        shelf.rows,
+        shelf.rows_at,
+        _calls(gathered, derived),
     )
 
 
@@ -97,6 +110,9 @@ class _Shelf:
         rows = self._of_kind(kind)
         return self._taken(rows[np.isin(self._life[rows], list(lives))])
 
+    def rows_at(self, kind: str, places: Numbers) -> Iterator[Row]:
+        return self._taken(self._of_kind(kind)[places])
+
     def _of_kind(self, kind: str) -> Numbers:
         return np.flatnonzero(self._derived.kind == KIND_CODES[KINDS[kind]])
 
@@ -112,10 +128,10 @@ class _Shelf:
 def _rare(row: Row, place: int) -> lives.Row:
     record: Any = row.record
     kind = type(record)
-    fields = {name: getattr(record, name) if name in kind._fields else None for name in OF_A_RECORD}
+    fields = [None if at is None else record[at] for at in _PLACES[kind]]
     text = divergence_text(*record[1:]) if kind is Diverged else None
     view = record.stamp.view
-    return lives.Row(kind.__name__, place, row.wall_ns, view, row.performed, **fields, text=text)
+    return lives.Row._make((kind.__name__, place, row.wall_ns, view, row.performed, *fields, text))
 
 
 def _calls(gathered: Gathered, derived: Derived) -> dict[Object, list[Call]]:
@@ -124,6 +140,6 @@ def _calls(gathered: Gathered, derived: Derived) -> dict[Object, list[Call]]:
     lanes = (gathered.lanes[at].world for at in derived.lane[called].tolist())
     for world, at in zip(lanes, derived.order[called].tolist(), strict=True):
         record: Any = gathered.records[at]
-        one = call(*(getattr(record, name) for name in FIELDS[:-1]))
-        calls.setdefault(Object(world, record.stamp.group_id, record.target), []).append(one)
+        whose = Object(world, record.stamp.group_id, record.target)
+        calls.setdefault(whose, []).append(call(*_OF_A_CALL(record)))
     return calls
