@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count as counting
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -30,9 +31,17 @@ WANTED: dict[type, tuple[str, ...]] = {
 }
 """Of the kinds of which there are many, the fields that are looked at. The others are few, and looked at as
 they are."""
-CODED = frozenset(("entry", "which", "connection"))
+CODED = frozenset(("which", "connection"))
+COMPARED = frozenset(("entry",))
+"""Of these only is asked whether they are equal, and most are new: where each came first is told at less cost
+than a number of its own."""
 
 _STAMP = itemgetter(0)
+_TIME_NS, _BIRTH_ID = itemgetter(0), itemgetter(2)
+_FIELDS: dict[type, dict[str, itemgetter[Any]]] = {
+    kind: {name: itemgetter(kind._fields.index(name)) for name in names}  # type: ignore[attr-defined]
+    for kind, names in WANTED.items()
+}
 
 
 class Codes(dict[Any, int]):
@@ -101,26 +110,28 @@ def gather(into: Gathered, records: Iterable[Record], *, world: int) -> None:
 def _gather_stamps(into: Gathered, every: list[Record], world: int) -> Numbers:
     """Returns the kinds."""
     count = len(every)
-    time_ns, group_id, births, _ = zip(*map(_STAMP, every), strict=True)
+    stamps = list(map(_STAMP, every))
     births_here = Codes()
-    lane = births_here.of(births, count)
+    lane = births_here.of(map(_BIRTH_ID, stamps), count)
     into.stamps.add("lane", lane + len(into.lanes))
     kinds = np.fromiter(map(KIND_CODES.__getitem__, map(type, every)), np.int64, count)
     into.stamps.add("kind", kinds)
-    into.stamps.add("time_ns", np.fromiter(time_ns, np.int64, count))
+    into.stamps.add("time_ns", np.fromiter(map(_TIME_NS, stamps), np.int64, count))
     for birth_id, first in zip(births_here, np.unique(lane, return_index=True)[1].tolist(), strict=True):
-        process = process_number(world, group_id[first], birth_id)
-        offset_ns = birth_id.start_ns - time_ns[first]
-        into.lanes.append(Lane(world, birth_id, group_id[first], process, offset_ns))
+        time_ns, group_id, *_ = stamps[first]
+        process = process_number(world, group_id, birth_id)
+        into.lanes.append(Lane(world, birth_id, group_id, process, birth_id.start_ns - time_ns))
     return kinds
 
 
 def _gather_fields(into: Gathered, kind: type, rows: list[Record], codes: dict[str, Codes]) -> None:
     columns = into.fields.setdefault(kind, Columns())
-    fields = dict(zip(kind._fields, zip(*rows, strict=True), strict=True))  # type: ignore[attr-defined]
-    for name in WANTED[kind]:
-        if name not in CODED:
-            columns.add(name, np.fromiter(fields[name], np.int64, len(rows)))
+    for name, field_of in _FIELDS[kind].items():
+        values = map(field_of, rows)
+        if name in CODED:
+            coded = codes[name].of(values, len(rows))
+            columns.add(name, coded + len(into.connections) if name == "connection" else coded)
             continue
-        coded = codes[name].of(fields[name], len(rows))
-        columns.add(name, coded + len(into.connections) if name == "connection" else coded)
+        if name in COMPARED:
+            values = map(dict[Any, int]().setdefault, values, counting())
+        columns.add(name, np.fromiter(values, np.int64, len(rows)))
