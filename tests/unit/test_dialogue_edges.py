@@ -372,3 +372,23 @@ def test_who_reads_again_and_again_hears_what_has_come(wide: World, native: Any)
         if found is not True:
             break
     assert found == b"are you there?"
+
+
+def test_a_backup_that_has_much_of_the_log_keeps_its_deadlines(native: Any) -> None:
+    """Its thread need not wait for a long time: it looks up whenever its quantum is used up."""
+    world = World()
+    primary, backup = world.primary, world.backup
+    for _ in range(200):
+        assert primary.call(ReadClock(0))
+        primary.core.messaging.lane.encoder.seal()
+    world.tell()
+    backup.talks = True
+    backup.lasts_ns = 5 * MS
+    assert backup.lend(Receive(1, 100))
+    quantum = backup.core.determinizer.engine.scheduler.quantum_calls
+    threading.Event().wait(0.006)
+    made = 0
+    while backup.talk(ReadClock(0)):
+        made += 1
+    assert 0 < made < quantum
+    world.close()
