@@ -114,6 +114,21 @@ static void go_on_from(const look_t *look, int64_t pick, bool woken) {
         dialogue.calls = 0;
 }
 
+/* A call could not be made: once more (ARRIVED), or it is left to others. */
+static outcome_t try_again(outcome_t outcome, const asked_t *asked, int64_t *now_ns) {
+    if (outcome == WAIT)
+        outcome = wait_for_network(*now_ns, asked);
+    if (outcome == ARRIVED) {
+        *now_ns = monotonic_ns();
+        if (is_paused(*now_ns))
+            outcome = LEAVE;
+    }
+    return outcome;
+}
+
+/* Instead of a result. */
+static PyObject *left_to_others(outcome_t outcome) { return Py_NewRef(outcome == HANDED ? handed : Py_None); }
+
 static void note_counted(int kind, const count_of *count, bool woken, const uint8_t *data, size_t size, int64_t now_ns) {
     call_t call = {.kind = kind, .woken = woken, .time_ns = now_ns, .number = dialogue.count, .pick = dialogue.pick,
                    .position = count->identifier, .limit = count->performed, .data_at = dialogue.counted.size,
@@ -230,15 +245,9 @@ PyObject *hear(connection_t *c, int64_t limit, bool counted) {
                 count_call();
             return data;
         }
-        if (outcome == WAIT)
-            outcome = wait_for_network(now_ns, &asked);
-        if (outcome == HANDED)
-            return Py_NewRef(handed);
-        if (outcome == LEAVE)
-            Py_RETURN_NONE;
-        now_ns = monotonic_ns();
-        if (is_paused(now_ns))
-            Py_RETURN_NONE;
+        outcome = try_again(outcome, &asked, &now_ns);
+        if (outcome != ARRIVED)
+            return left_to_others(outcome);
     }
 }
 
@@ -293,13 +302,9 @@ PyObject *look(connection_t *c, int64_t limit) {
             count_call();
             return found;
         }
-        if (outcome == WAIT)
-            outcome = wait_for_network(now_ns, &asked);
-        if (outcome == HANDED)
-            return Py_NewRef(handed);
-        if (outcome == LEAVE)
-            break;
-        now_ns = monotonic_ns();
+        outcome = try_again(outcome, &asked, &now_ns);
+        if (outcome != ARRIVED)
+            return left_to_others(outcome);
     }
     Py_RETURN_NONE;
 }
@@ -373,13 +378,9 @@ PyObject *say(connection_t *c, PyObject *payload, bool patient) {
             count_call();
             Py_RETURN_TRUE;
         }
-        if (outcome == WAIT)
-            outcome = wait_for_network(now_ns, &asked);
-        if (outcome == HANDED)
-            return Py_NewRef(handed);
-        if (outcome == LEAVE)
-            break;
-        now_ns = monotonic_ns();
+        outcome = try_again(outcome, &asked, &now_ns);
+        if (outcome != ARRIVED)
+            return left_to_others(outcome);
     }
     Py_RETURN_NONE;
 }
@@ -576,13 +577,9 @@ PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool inte
         }
         if (PyErr_Occurred())
             return NULL;
-        if (outcome == WAIT)
-            outcome = wait_for_network(now_ns, &asked);
-        if (outcome == HANDED)
-            return Py_NewRef(handed);
-        now_ns = outcome == ARRIVED ? monotonic_ns() : now_ns;
-        if (outcome == LEAVE || is_paused(now_ns))
-            return left_of(&asked, monotonic_ns());
+        outcome = try_again(outcome, &asked, &now_ns);
+        if (outcome != ARRIVED)
+            return outcome == HANDED ? Py_NewRef(handed) : left_of(&asked, monotonic_ns());
     }
 }
 
