@@ -10,11 +10,12 @@ from llft.config import Replication
 from llft.core.determinizer.operation_ids import RANDOM, parking_id
 from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import ReceivedMessage
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import BACKUP, PRIMARY
-from llft.identifiers import NO_VIEW, BirthId, GroupId, ThreadId
+from llft.identifiers import ThreadId
 from llft.instant import NEVER
 from llft.wire.header import PREFIX_BYTES
 from llft.wire.order import GENERAL, SOCKET, Entry, OrderContext
@@ -27,7 +28,6 @@ CLOCK_IDS: Final = (0, 1, 2)
 LEAST: Final = -(1 << 63)
 ENTRIES_MAX: Final = 1024
 """Of a backup's log, at a time."""
-NOTHING_HELD: Final = -1
 CONNECTIONS_MAX: Final = 128
 """As many as a dialogue has room for."""
 GROUPS_MAX: Final = 16
@@ -37,16 +37,6 @@ LARGEST: Final = NEVER
 
 Kinds = tuple[int, int, int, int, int]
 """Of a Receive, a Send, a ReadClock, a Select and RandomBytes in the birth log."""
-
-
-class Remote(NamedTuple):
-    """The group at the other end of some of the connections."""
-
-    group_id: GroupId
-    birth_id: BirthId
-    """Of its primary."""
-    numbers: tuple[int, ...]
-    held: bytes
 
 
 class Lent(NamedTuple):
@@ -84,14 +74,15 @@ class Lender:
         groups = list(dict.fromkeys([connection.remote_group_id for connection in connections]))
         if len(groups) > GROUPS_MAX:
             return None
+        lane = self._messaging.lane
         if replica.live:
-            self._messaging.lane.flush()
+            lane.flush()
         numbers = (
             *self._numbers(thread, kinds),
             int(not replica.live and self._has_read_all(connections)),
             *self._who(),
         )
-        remotes = [self._remote(group_id) for group_id in groups]
+        remotes = [remote_of(group_id, lane.held[group_id]) for group_id in groups]
         lent = [(groups.index(each.remote_group_id), *self._lent_of(each)) for each in connections]
         most = max(numbers), *[max(each.numbers) for each in remotes], *[max(each[1]) for each in lent]
         if max(most) > LARGEST or any(
@@ -100,7 +91,7 @@ class Lender:
             return None
         return Lent(
             numbers,
-            self._messaging.lane.orders.suffix() if replica.live else b"",
+            lane.orders.suffix() if replica.live else b"",
             [] if replica.live else list(islice(self._log(), ENTRIES_MAX)),
             remotes,
             lent,
@@ -125,12 +116,7 @@ class Lender:
         if not 0 < len(found) <= CONNECTIONS_MAX:
             return None
         groups = {each.remote_group_id: None for each in found}
-        return found if all(_is_in_one_piece(lane.held[group_id]) for group_id in groups) else None
-
-    def _remote(self, group_id: GroupId) -> Remote:
-        held = self._messaging.lane.held[group_id]
-        pieces = b"".join([piece.data for piece in held.pieces])
-        return Remote(group_id, held.view.birth_id, _of_held(held), pieces)
+        return found if all(is_in_one_piece(lane.held[group_id]) for group_id in groups) else None
 
     def _lent_of(self, connection: Connection) -> tuple[tuple[int, ...], bytes, bytes, list[Any]]:
         prefix = bytes(PREFIX_BYTES)
@@ -291,26 +277,3 @@ class Lender:
 
 def _is_absurd(message: ReceivedMessage) -> bool:
     return max(message.timestamp, message.order_end) > LARGEST
-
-
-def _is_in_one_piece(held: HeldOrder) -> bool:
-    """What is held is of the view that is believed, without a gap; what is not reflected is its end."""
-    if held.view == NO_VIEW:
-        return False
-    end = held.pieces[0].start if held.pieces else 0
-    for piece in held.pieces:
-        if piece.view != held.view or piece.start != end:
-            return False
-        end = piece.end
-    if not held.unreflected:
-        return True
-    start, data = held.unreflected[0]
-    return len(held.unreflected) == 1 and bool(held.pieces) and start + len(data) == end
-
-
-def _of_held(held: HeldOrder) -> tuple[int, ...]:
-    if not held.pieces:
-        return (NOTHING_HELD, NOTHING_HELD, held.watermark, held.committed, held.limit_bytes)
-    end = held.pieces[-1].end
-    unreflected = held.unreflected[0][0] if held.unreflected else end
-    return (held.pieces[0].start, unreflected, held.watermark, held.committed, held.limit_bytes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from llft.core.determinizer.token import TokenEngine
-from llft.core.dialogue_lent import NOTHING_HELD
+from llft.core.dialogue_remote import NOTHING_HELD
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
 from llft.core.messaging.reflection import HeldOrder

@@ -24,8 +24,9 @@ from llft.core.determinizer.operations import (
     Send,
 )
 from llft.core.determinizer.sockets import LISTENER
-from llft.core.dialogue_lent import Kinds, Lent, Remote
+from llft.core.dialogue_lent import Kinds, Lent
 from llft.core.dialogue_made import Made, made_of
+from llft.core.dialogue_remote import Remote
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId
 from llft.journal.record import Stamp
