@@ -23,10 +23,12 @@ from llft.errors import MisuseError
 from llft.pipeline.campaign.outcome import Cell
 
 SLICE_BATCHES = 256
-LAST_PARTS = 4
-"""The last two batches of a campaign are given out in so many parts each: else all wait for the one who was
-given a whole one last."""
-VERSION = 4
+LAST_SHARE = 4
+"""Towards the end of a campaign nobody is given more than the fourth part of what is left: else all wait for
+the one who was given a whole batch last."""
+FEWEST_SEEDS = 2
+"""One by one they would cost more in tasks than in waiting."""
+VERSION = 5
 """Of how seeds are batched and journals lie: files of another one are not gone on with."""
 
 
@@ -65,10 +67,11 @@ class Campaign:
     def _cuts(self, *, is_last: bool) -> Iterator[tuple[int, int]]:
         first = self.first
         while first < self.end:
-            ending = is_last and self.end - first <= 2 * self.batch_size
-            size = (ending and self.batch_size // LAST_PARTS) or self.batch_size
-            yield first, min(self.end, first + size)
-            first += size
+            left = self.end - first
+            most = max(left // LAST_SHARE, FEWEST_SEEDS) if is_last else left
+            end = first + min(left, most, self.batch_size)
+            yield first, end
+            first = end
 
     def slices(self) -> list[list[Batch]]:
         every = list(self.batches())
