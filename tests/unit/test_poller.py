@@ -74,6 +74,7 @@ def test_a_wake_that_another_thread_waits_for_is_left_to_it() -> None:
     assert not poller.poll(0)
 
 
+@pytest.mark.reference
 def test_a_wake_for_who_waits_elsewhere_is_not_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it comes between a look at whether there is one, and the end of an earlier one."""
     poller, read = Poller(), originals.eventfd_read
