@@ -548,16 +548,18 @@ static PyObject *choose_logged(const asked_t *asked, count_of *count, int64_t no
     return result;
 }
 
-static PyObject *left_of(const asked_t *asked, int64_t now_ns) {
-    int64_t left_ns = asked->until_ns - now_ns;
-    return PyLong_FromLongLong(asked->until_ns == NEVER ? -1 : left_ns > 0 ? left_ns : 0);
+int64_t left_of(const asked_t *asked) {
+    int64_t left_ns = asked->until_ns - monotonic_ns();
+    if (asked->until_ns == NEVER)
+        return -1;
+    return left_ns > asked->least_ns ? left_ns : asked->least_ns;
 }
 
 PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool interruptible, bool counted) {
     int64_t now_ns = monotonic_ns();
     bool is_endless = timeout_ns < 0 || timeout_ns >= NEVER - now_ns;
     asked_t asked = {.kind = SELECTS, .fds = fds, .writing = writing, .is_interruptible = interruptible,
-                     .until_ns = is_endless ? NEVER : now_ns + timeout_ns};
+                     .until_ns = is_endless ? NEVER : now_ns + timeout_ns, .least_ns = timeout_ns > 0};
     if (!is_here(now_ns) || (counted && !may_be_counted(LEVELS_NEEDED)) || !are_lent(fds, true) ||
         !are_lent(writing, false))
         return PyLong_FromLongLong(timeout_ns);
@@ -579,7 +581,7 @@ PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool inte
             return NULL;
         outcome = try_again(outcome, &asked, &now_ns);
         if (outcome != ARRIVED)
-            return outcome == HANDED ? Py_NewRef(handed) : left_of(&asked, monotonic_ns());
+            return outcome == HANDED ? Py_NewRef(handed) : PyLong_FromLongLong(left_of(&asked));
     }
 }
 

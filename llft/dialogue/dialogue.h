@@ -162,6 +162,7 @@ typedef struct {
     PyObject *fds, *writing;
     bool is_interruptible;
     int64_t until_ns; /* NEVER: it has no timeout */
+    int64_t least_ns; /* of a select that may wait at least so much is left, for one that may not is another call */
 } asked_t;
 
 typedef struct {
@@ -291,6 +292,7 @@ PyObject *look(connection_t *c, int64_t limit);
 PyObject *say(connection_t *c, PyObject *payload, bool patient);
 /* A tuple; a number: it goes the usual way, with this timeout; HANDED. */
 PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool interruptible, bool counted);
+int64_t left_of(const asked_t *asked); /* of its time */
 /* A reading in a dialogue of this thread: false if there is none, or it goes the usual way. */
 bool read_clock_in_dialogue(int clock_id, int64_t *value);
 PyObject *draw_in_dialogue(Py_ssize_t size); /* NULL without an exception: it goes the usual way */

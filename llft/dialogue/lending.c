@@ -277,11 +277,9 @@ static PyObject *asked_now(void) {
         Py_RETURN_NONE;
     if (a->kind == SENDS)
         return Py_BuildValue("sLOO", "send", (long long)a->fd, a->payload, a->is_patient ? Py_True : Py_False);
-    if (a->kind == SELECTS) {
-        int64_t left_ns = a->until_ns - monotonic_ns();
-        return Py_BuildValue("sOLOO", "select", a->fds, (long long)(a->until_ns == NEVER ? -1 : left_ns > 0 ? left_ns : 0),
-                             a->writing, a->is_interruptible ? Py_True : Py_False);
-    }
+    if (a->kind == SELECTS)
+        return Py_BuildValue("sOLOO", "select", a->fds, (long long)left_of(a), a->writing,
+                             a->is_interruptible ? Py_True : Py_False);
     return Py_BuildValue("sLLO", "receive", (long long)a->fd, (long long)a->limit, a->kind == RECEIVES ? Py_True : Py_False);
 }
 

@@ -392,3 +392,22 @@ def test_a_backup_that_has_much_of_the_log_keeps_its_deadlines(native: Any) -> N
         made += 1
     assert 0 < made < quantum
     world.close()
+
+
+def test_a_select_that_may_wait_is_never_left_as_one_that_may_not(native: Any) -> None:
+    """A backup waits for the log, whatever its own clock says; the log may say that the primary waited."""
+    world = World(connections=2)
+    backup = world.backup
+    backup.talks = True
+    backup.lasts_ns = 10 * MS
+    operation = Select(world.fds, 2 * MS, (), interruptible=True)
+    assert backup.lend(operation)
+    assert native.select(*operation, True) == 1
+    backup.take_back()
+    thread, found = talking_thread(backup, lambda: native.select(*operation, True), operation)
+    threading.Event().wait(0.01)
+    backup.take_back()
+    thread.join(10)
+    assert found == [native.HANDED]
+    assert backup.handed == [operation._replace(timeout_ns=1)]
+    world.close()
