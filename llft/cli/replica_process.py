@@ -30,7 +30,7 @@ from llft.runtime.state.choice import CONFIGURED, WITHOUT_IMAGES
 from llft.runtime.state.durable import RESTORE
 from llft.runtime.state.history import read_history
 from llft.runtime.state.orders import Orders, become
-from llft.runtime.state.scratch import SCRATCH, read_task
+from llft.runtime.state.scratch import FIRST_TO_GO, SCRATCH, read_task
 from llft.runtime.state.scratch_life import ScratchLife
 
 if TYPE_CHECKING:
@@ -162,9 +162,10 @@ def _end_with_parent() -> None:
 
 
 def _be_first_to_go() -> None:
-    """Where memory runs out, a trial can be done without."""
+    """Where memory runs out, a trial can be done without. Who has begun it takes this for a sign that it ends
+    with them: it is done after `_end_with_parent`."""
     with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
+        file.write(FIRST_TO_GO)
 
 
 def _return_memory() -> None:

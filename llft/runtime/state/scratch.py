@@ -14,14 +14,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from llft import originals
-from llft.instant import SECOND
 from llft.past.keeper import Verdict
 from llft.past.source import Captured, NotCapturedError
 from llft.runtime.priority import Behind
 
 SCRATCH = "LLFT_SCRATCH"
-YOUNG_NS = SECOND
-"""By then a trial has seen to it that it ends with the replica (PR_SET_PDEATHSIG)."""
+FIRST_TO_GO = "1000"
+"""What a trial makes of its `oom_score_adj`, as soon as it has asked to end with the replica."""
 _LAST_WORDS_BYTES = 600
 _SIGKILL, _SIGCONT, _SIGSTOP = 9, 18, 19
 _exit_code = posix.waitstatus_to_exitcode
@@ -76,7 +75,6 @@ class ScratchProcess:
             command[0], command, {**environment, SCRATCH: task}, file_actions=self._actions(), setsid=True
         )
         self._behind = Behind(self._pid)
-        self._begun_ns = originals.monotonic_ns()
         self._hold_until_ns = 0
         self._stopped, self._was_held = False, False
 
@@ -102,9 +100,14 @@ class ScratchProcess:
         if self._stopped and now_ns >= self._hold_until_ns:
             self._stopped = False
             originals.kill(self._pid, _SIGCONT)
-        elif not self._was_held and now_ns < self._hold_until_ns and now_ns - self._begun_ns > YOUNG_NS:
+        elif not self._was_held and now_ns < self._hold_until_ns and self._ends_with_us():
             self._stopped = self._was_held = True
             originals.kill(self._pid, _SIGSTOP)
+
+    def _ends_with_us(self) -> bool:
+        """It has asked for it (PR_SET_PDEATHSIG): that cannot be seen, but what it does next can. How long it
+        takes nobody knows: where others use the processors it may not have begun after a second."""
+        return _oom_score_adj("self") != FIRST_TO_GO == _oom_score_adj(str(self._pid))
 
     def verdict(self) -> Verdict | None:
         done, status = originals.waitpid(self._pid, posix.WNOHANG)
@@ -134,3 +137,8 @@ class ScratchProcess:
         for path in self._paths:
             with suppress(FileNotFoundError):
                 originals.unlink(path)
+
+
+def _oom_score_adj(process: str) -> str:
+    with open(f"/proc/{process}/oom_score_adj") as file:
+        return file.read().strip()
