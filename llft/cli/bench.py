@@ -112,7 +112,7 @@ def _add_soak(figures: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     soak.add_argument("--seconds", type=positive_float, metavar="S", help="at most so long")
     soak.add_argument("--samples", type=positive, default=40, metavar="N", help="default: 40")
     soak.add_argument(
-        "--journal-mb", type=positive, default=512, metavar="MB", help="of each process (default: 512)"
+        "--journal-mb", type=positive, default=32, metavar="MB", help="of each process (default: 32)"
     )
     _add_pipeline(soak, default=32)
     _add_checkpoints(soak, log_kb=4096)
