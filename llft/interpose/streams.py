@@ -144,9 +144,14 @@ class Remote(Description):
 
     def settle(self, reading: bool, writing: bool, answered: Answered) -> Ready:
         readable = reading and (self.read_ended or self.fd in answered.readable)
-        if readable and not self._receiving_count:
-            self._promised = not passage.ordered
+        if readable:
+            self.promise()
         return readable, writing and self.fd in answered.writable
+
+    def promise(self) -> None:
+        """The program is told that it can read."""
+        if not self._receiving_count:
+            self._promised = not passage.ordered
 
     def receive(self, limit: int, timeout_ns: int, peek: bool = False) -> bytes:
         if self.read_ended:

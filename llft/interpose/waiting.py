@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llft.core.determinizer.operations import Park, Select
+from llft.core.determinizer.operations import Park, Result, Select
 from llft.interpose import passage
-from llft.interpose.descriptors import Answered, Asked, Description, Ready
+from llft.interpose.descriptors import Answered, Asked, Description, Ready, Watched
 from llft.interpose.locks import monotonic_ns
 from llft.interpose.monitor import inside
 
@@ -36,32 +36,52 @@ def _wait(interests: Sequence[Interest], timeout_ns: int) -> list[Ready]:
         some = any(readable or writable for readable, writable in found)
         if not asked and (some or timeout_ns == 0):
             return found
-        answered = _ask(interests, asked, 0 if some else timeout_ns)
-        if answered is not None:
-            found = [what.settle(reading, writing, answered) for what, reading, writing in interests]
-            some = any(readable or writable for readable, writable in found)
-            if some or timeout_ns == 0 or not (answered.readable or answered.writable):
-                return found
-        if timeout_ns > 0:
-            timeout_ns = 0
+        settled = _settled(interests, _ask(interests, asked, 0 if some else timeout_ns), timeout_ns)
+        if settled is not None:
+            return settled
+        timeout_ns = min(timeout_ns, 0)
+
+
+def _settled(interests: Sequence[Interest], answered: Answered | None, timeout_ns: int) -> list[Ready] | None:
+    """None: disturbed, or answered for nothing. It is to be looked once more."""
+    if answered is None:
+        return None
+    found = [what.settle(reading, writing, answered) for what, reading, writing in interests]
+    some = any(readable or writable for readable, writable in found)
+    return found if some or timeout_ns == 0 or not (answered.readable or answered.writable) else None
+
+
+def go_on(interests: Sequence[Interest], answer: Result, timeout_ns: int) -> list[Ready]:
+    """A wait whose first question was asked by others (`watching`)."""
+    settled = _settled(interests, answered_by(answer), timeout_ns)
+    return _wait(interests, min(timeout_ns, 0)) if settled is None else settled
 
 
 def _ask(interests: Sequence[Interest], asked: Asked, timeout_ns: int) -> Answered | None:
     """None: disturbed."""
     watched = [source for what, _, _ in interests for source in what.watched()] if timeout_ns else []
+    if not asked:
+        return None if ask(Park(timeout_ns), watched) else Answered(())
+    operation = Select(tuple(asked.reading), timeout_ns, tuple(asked.writing), interruptible=True)
+    return answered_by(ask(operation, watched))
+
+
+def ask(operation: Park | Select, watched: Sequence[Watched]) -> Result:
+    """The core, on the lists of what is watched meanwhile."""
     me = passage.current()
     for source in watched:
         source.watchers[me] = None
     depth = inside.step_out() if passage.ordered else 0
     try:
-        if not asked:
-            return None if passage.call(Park(timeout_ns)) else Answered(())
-        operation = Select(tuple(asked.reading), timeout_ns, tuple(asked.writing), interruptible=True)
-        result = passage.select(operation)
+        return passage.select(operation) if isinstance(operation, Select) else passage.call(operation)
     finally:
         inside.step_in(depth)
         for source in watched:
             source.watchers.pop(me, None)
+
+
+def answered_by(result: Result) -> Answered | None:
+    """None: disturbed."""
     if result is None:
         return None
     assert isinstance(result, tuple)

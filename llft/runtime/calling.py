@@ -96,12 +96,10 @@ class Calling:
             if driver.dialogues.was_left:
                 driver.dialogues.was_left = False
                 self._see_to_outside()
-            if may_talk and not driver.core.live and driver.dialogues.lend(thread, operation):
+            if may_talk and driver.dialogues.lend(thread, operation):
                 return True
             at_once = self._at_once(thread, operation, kind)
             if not at_once:
-                if may_talk and driver.core.live and driver.dialogues.lend(thread, operation):
-                    return True
                 self._invoke(thread, operation, kind)
             if not (at_once or thread.given):
                 self._serve(thread)
