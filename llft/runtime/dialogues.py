@@ -85,7 +85,7 @@ class Line(Protocol):
 
 class Dialogues:
     __slots__ = (
-        *("_births", "_driver", "_fds", "_lent_to", "_skipped", "_skipping"),
+        *("_births", "_driver", "_fds", "_lent_to", "_selected", "_selecting", "_skipped", "_skipping"),
         *("deadline_ns", "lazy_ns", "leaving", "line", "was_left"),
     )
 
@@ -97,6 +97,9 @@ class Dialogues:
         self._births: list[BirthId] = []
         """Of the primaries at the other ends."""
         self._skipping = self._skipped = 0
+        self._selecting: ApplicationThread | None = None
+        self._selected: list[int] = []
+        """The thread that selected last, and on what: it will select on these again."""
         self.line: Line | None = None
         """None: there is no such transport, and no dialogue."""
         self.lazy_ns: Callable[[int], int] = lambda now_ns: 0
@@ -113,8 +116,8 @@ class Dialogues:
         return native is not None and bool(native.serves())
 
     def lend(self, thread: ApplicationThread, operation: Operation) -> bool:
-        """For its call, which is about to wait, or at a backup to be made from the log. Lock held."""
-        fds = _awaited(operation)
+        """For its call, which may have to wait, or at a backup is made from the log. Lock held."""
+        fds = self._of_several(thread, operation) or _awaited(operation)
         if native is None or self.line is None or not fds or self.leaving is not None:
             return False
         if self._driver.application.witness is not None and _is_timed(operation):
@@ -127,6 +130,15 @@ class Dialogues:
         except Exception:  # noqa: BLE001 (the driver's invariant 4)
             self._driver.die("on lending a dialogue")
 
+    def _of_several(self, thread: ApplicationThread, operation: Operation) -> list[int]:
+        """What a thread that selects is lent for a read: with that one descriptor its dialogue would end with
+        the next select. None: it is for its own descriptor."""
+        if isinstance(operation, Select):
+            self._selecting, self._selected = thread, _awaited(operation)
+        if self._selecting is not thread or not isinstance(operation, Receive) or not _awaited(operation):
+            return []
+        return self._selected if operation.fd in self._selected else []
+
     def _lend(self, thread: ApplicationThread, fds: list[int], transport: Line) -> bool:
         driver = self._driver
         application = driver.application
@@ -137,6 +149,7 @@ class Dialogues:
         now_ns = originals.monotonic_ns()
         lent = driver.core.dialogue.lend(thread.number, fds, now_ns, KINDS)
         if lent is None:
+            self._selecting = None  # one of several may be closed by now: the next read is for itself
             return False
         lines = [transport.line(remote.birth_id, remote.group_id) for remote in lent.remotes]
         if None in lines:
