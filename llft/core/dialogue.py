@@ -9,7 +9,7 @@ core would have done. Before anything else happens to the core it is *taken back
 
 Laws:
 
-* It is lent to the thread that has the token when it is about to wait for these connections, and nobody else
+* It is lent to the thread that has the token when it may have to wait for these connections, and nobody else
   could go on: none in the run queue, none parked that something has happened to, or that waits for one of the
   same connections.
 * Taken back, the core is as if it had been stepped with every datagram and every call, one by one; what is in
@@ -42,7 +42,7 @@ class Dialogue:
         """Those that are lent."""
 
     def lend(self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds) -> Lent | None:
-        """To the thread that is out and is about to wait for these descriptors; None: not now."""
+        """To the thread that is out and may have to wait for these descriptors; None: not now."""
         lent = self._lender.lend(thread, fds, now_ns, kinds)
         if lent is not None:
             table = self._replica.messaging.table.by_fd

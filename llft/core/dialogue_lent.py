@@ -64,7 +64,7 @@ class Lender:
         )
 
     def lend(self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds) -> Lent | None:
-        """To the thread that is out and is about to wait for these descriptors; None: not now."""
+        """To the thread that is out and may have to wait for these descriptors; None: not now."""
         replica = self._replica
         if not self._possible or not self._is_quiet(thread, fds, now_ns) or self._deadline_ns() <= now_ns:
             return None

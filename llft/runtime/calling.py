@@ -1,7 +1,7 @@
 """How a thread of the program makes a call: at once, in a dialogue, or through the core.
 
     at once         the core completes it then and there (`immediate`)
-    in a dialogue   what it is about to wait for, and what follows, it hears and says itself (`dialogues`)
+    in a dialogue   what it may have to wait for, and what follows, it hears and says itself (`dialogues`)
     through the core    it is stepped, and the thread serves the network, or waits at its gate, for the result
 
 The driver's invariants hold here; the numbers in brackets are theirs.

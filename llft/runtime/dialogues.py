@@ -1,11 +1,12 @@
-"""Dialogues (D-74): lent to a thread that is about to wait for its connections, and taken back.
+"""Dialogues (D-74): lent to a thread that may have to wait for its connections, and taken back.
 
 The laws of `lending` hold here as well: whoever holds the driver's lock finds nothing lent. A thread may wait
 inside its dialogue, without the lock; whoever takes it back then makes the thread's call to the core, and the
 thread, when it finds that out, waits for its result as ever (`Driver.resume`).
 
-A dialogue that ends after a call or two costs more than it saves. So where that happens the next ones are
-not lent, for longer and longer; one that lasts makes good for all.
+It is lent whether the thread has to wait or not: a server that is behind its clients never has to, and
+would stay on the slow way, and behind. A dialogue that ends after a call or two costs more than it saves. So
+where that happens the next ones are not lent, for longer and longer; one that lasts makes good for all.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ MAY_TALK: Final = frozenset((RECEIVE, SELECT))
 WORTH_IT: Final = 4
 """Calls."""
 SKIPPED_MAX: Final = 256
+NOBODY: Final = 0
+"""Number of no thread."""
 
 
 def dialogue_statistics() -> dict[str, int]:
@@ -97,7 +100,7 @@ class Dialogues:
         self._births: list[BirthId] = []
         """Of the primaries at the other ends."""
         self._skipping = self._skipped = 0
-        self._selecting: ApplicationThread | None = None
+        self._selecting = NOBODY
         self._selected: list[int] = []
         """The thread that selected last, and on what: it will select on these again."""
         self.line: Line | None = None
@@ -134,8 +137,8 @@ class Dialogues:
         """What a thread that selects is lent for a read: with that one descriptor its dialogue would end with
         the next select. None: it is for its own descriptor."""
         if isinstance(operation, Select):
-            self._selecting, self._selected = thread, _awaited(operation)
-        if self._selecting is not thread or not isinstance(operation, Receive) or not _awaited(operation):
+            self._selecting, self._selected = thread.number, _awaited(operation)
+        if self._selecting != thread.number or not isinstance(operation, Receive) or not _awaited(operation):
             return []
         return self._selected if operation.fd in self._selected else []
 
@@ -149,7 +152,7 @@ class Dialogues:
         now_ns = originals.monotonic_ns()
         lent = driver.core.dialogue.lend(thread.number, fds, now_ns, KINDS)
         if lent is None:
-            self._selecting = None  # one of several may be closed by now: the next read is for itself
+            self._selecting = NOBODY  # one of several may be closed by now: the next read is for itself
             return False
         lines = [transport.line(remote.birth_id, remote.group_id) for remote in lent.remotes]
         if None in lines:
@@ -246,7 +249,7 @@ class Dialogues:
 
 
 def _awaited(operation: Operation) -> list[int]:
-    """The descriptors that a call is about to wait for; none: a dialogue is not for it."""
+    """The descriptors that a call may wait for; none: a dialogue is not for it."""
     if isinstance(operation, Receive):
         waits = operation.blocking and not operation.peek and operation.limit > 0
         return [operation.fd] if waits else []

@@ -210,6 +210,8 @@ def new_world(native: Any) -> Iterator[NewWorld]:
 
 
 SEEDS = range(60)
+SEVERAL = 1
+"""The seed of a world with several connections."""
 
 
 def happen_in(conversations: list[Conversation]) -> None:
@@ -251,6 +253,27 @@ made: list[int] = []
 def test_there_were_dialogues(native: Any) -> None:
     """Behind the others: what they compare is something."""
     assert sum(made) >= 20 * len(made)
+
+
+def test_a_thread_that_selects_is_lent_all_of_it_for_a_read(new_world: NewWorld) -> None:
+    """A server that is busy finds something whenever it selects, and is lent its dialogue when it reads."""
+    world = new_world(SEVERAL)
+    primary, fds = world.primary, world.fds
+    assert len(fds) > 1
+    primary.talks = True
+    for fd in fds:
+        client, number = world.ends[fd]
+        assert client.call(Send(number, b"served at once"))
+    world.hear()
+    assert primary.lend(Select(fds, -1, (), interruptible=True))
+    primary.take_back()
+    assert not primary.lend(Receive(fds[0], 100)), "the one before was for nothing, so one is left out"
+    assert primary.lend(Receive(fds[0], 100))
+    for fd in fds:
+        assert primary.talk(Receive(fd, 100))
+        assert primary.result == b"served at once"
+        assert primary.talk(Send(fd, b"yes"))
+    assert not primary.line.taken_count
 
 
 def begin_late(conversation: Conversation) -> None:
