@@ -555,13 +555,16 @@ int64_t left_of(const asked_t *asked) {
     return left_ns > asked->least_ns ? left_ns : asked->least_ns;
 }
 
+/* Left or handed over, it would be another call than the one that the program made: for less time. */
+static bool is_witnessed_in_time(int64_t timeout_ns) { return dialogue.witnessed && timeout_ns > 0; }
+
 PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool interruptible, bool counted) {
     int64_t now_ns = monotonic_ns();
     bool is_endless = timeout_ns < 0 || timeout_ns >= NEVER - now_ns;
     asked_t asked = {.kind = SELECTS, .fds = fds, .writing = writing, .is_interruptible = interruptible,
                      .until_ns = is_endless ? NEVER : now_ns + timeout_ns, .least_ns = timeout_ns > 0};
     if (!is_here(now_ns) || (counted && !may_be_counted(LEVELS_NEEDED)) || !are_lent(fds, true) ||
-        !are_lent(writing, false))
+        !are_lent(writing, false) || is_witnessed_in_time(timeout_ns))
         return PyLong_FromLongLong(timeout_ns);
     count_of *count = count_of_select(&asked);
     if (!count || !is_usable(count))

@@ -42,6 +42,7 @@ from llft.journal.frame import FRAME
 from llft.journal.record import Record, Stamp
 from llft.journal.unpack_rows import unpack
 from llft.past.birth_log import OPERATION_KINDS, BirthLog
+from llft.past.witness import Witness
 from llft.runtime import dialogues
 from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel, Opener, Sealer
 from llft.runtime.transport.keys import KeyRing
@@ -295,6 +296,7 @@ class Server(Member):
         self.handed: list[Operation] = []
         self.thread: Any = None
         self.line = Line()
+        self._application = SimpleNamespace(replaying=False, witness=None, out_count=1, log=self.log)
         self.dialogues = dialogues.Dialogues(self._shell())
         self.dialogues.line = self.line
         self._unread: Counter[int] = Counter()
@@ -305,7 +307,7 @@ class Server(Member):
         arrivals = SimpleNamespace(waiting=(), put=lambda taken: self.heard.extendleft(reversed(taken)))
         return SimpleNamespace(
             core=self.core,
-            application=SimpleNamespace(replaying=False, witness=None, out_count=1, log=self.log),
+            application=self._application,
             calling=SimpleNamespace(invoke_for=lambda thread, operation: self.handed.append(operation)),
             spinning=SimpleNamespace(limit_ns=0),
             poller=self.line,
@@ -331,6 +333,15 @@ class Server(Member):
         self.line.close()
 
     # -- dialogues -----------------------------------------------------------------------------------
+
+    @property
+    def witness(self) -> Witness | None:
+        found: Witness | None = self._application.witness
+        return found
+
+    @witness.setter
+    def witness(self, witness: Witness) -> None:
+        self._application.witness = witness
 
     @property
     def is_talking(self) -> bool:

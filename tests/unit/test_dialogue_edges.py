@@ -15,6 +15,7 @@ import pytest
 from llft.core.determinizer.operations import ReadClock, Receive, Select, Send
 from llft.core.effects import ResetApplication
 from llft.instant import MS
+from llft.past.witness import Witness
 from llft.runtime import dialogues
 from llft.wire.header import DYNAMIC, PREFIX_BYTES
 from llft.wire.order import CHECKPOINT
@@ -321,6 +322,21 @@ def test_a_select_that_is_left_has_the_rest_of_its_time(wide: World, native: Any
     assert isinstance(left_ns, int)
     assert 0 < left_ns <= SECOND - 19 * MS
     assert native.select(wide.fds, 1 << 70, (), True, True) == 1 << 70
+
+
+def test_a_select_with_a_timeout_is_the_cores_where_calls_are_witnessed(wide: World, native: Any) -> None:
+    """Its dialogue was lent for a read. Left, it would be a select for less time: another call than the one
+    that a restored program makes (`past.witness`)."""
+    primary = wide.primary
+    primary.lasts_ns = 20 * MS
+    primary.witness = Witness()
+    operation = Select(wide.fds, SECOND, (), interruptible=True)
+    assert not primary.lend(operation)
+    assert primary.lend(Receive(wide.fds[0], 100))
+    assert native.select(*operation, True) == SECOND
+    assert native.select(wide.fds, 0, (), True, True) == ()
+    primary.take_back()
+    assert primary.witness.count == 1
 
 
 @pytest.mark.parametrize("timeout_ns", [-1, 10 * SECOND])
