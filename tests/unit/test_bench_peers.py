@@ -13,6 +13,7 @@ from llft.cli.measure.peers import workload
 from llft.cli.measure.peers.figure import STORES
 from llft.cli.measure.peers.redis_store import RedisSession
 from llft.cli.measure.peers.workload import gap_and_lost, latencies_us, rate
+from llft.cli.measure.programs import asking_client, kv_server
 
 ABSENCE_S = 0.1
 
@@ -61,6 +62,23 @@ def test_latency_and_throughput() -> None:
     assert times_us
     assert min(times_us) >= 1000
     assert 0 < rate(TableStore(), 2, 0.05) < 2 * 1000
+
+
+def test_a_client_that_is_a_group_writes_numbers_and_knows_the_longest_gap() -> None:
+    """The program that is run as one."""
+    with kv_server.Server(("127.0.0.1", 0), kv_server.Conversation) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        client = asking_client.Client()
+        client.obey({"do": "connect", "port": server.server_address[1], "connections": 1})
+        wrote = client.obey({"do": "numbers", "seconds": 0.05})
+        known = client.obey({"do": "reply", "request": {"text": "GET number\n", "reply": "line"}})
+        client.obey({"do": "connect", "port": server.server_address[1], "connections": 0})
+        server.shutdown()
+        thread.join()
+    assert wrote["confirmed"] > 10
+    assert int(known["reply"]) == wrote["confirmed"]
+    assert 0 < wrote["gap_ms"] < 50
 
 
 def test_every_store_of_the_command_line_is_there() -> None:

@@ -20,7 +20,7 @@ MOST_CONNECTIONS = 10_000
 LANES = ("compiled", "reference")
 BOTH = "both"
 YES, NO = "yes", "no"
-STORES = ("llft", "redis", "etcd", "pysyncobj")
+STORES = ("llft", "llft-group", "redis", "etcd", "pysyncobj")
 
 
 def numbers(least: int, most: int) -> Callable[[str], list[int]]:
@@ -153,7 +153,8 @@ FIGURES = {
             "peers",
             "the same writes on Redis, etcd and PySyncObj",
             "A key-value store of three nodes, LLFT's and others': latency, throughput, fail-over and what\n"
-            "it lost. A round is a cluster of its own, and a kill of its primary.",
+            "it lost. A round is a cluster of its own, and a kill of its primary. Clients are plain; in\n"
+            "llft-group the client is a process group as well, and there is no gateway.",
             {"stores": list(STORES)},
             {"connections": 8},
             seconds=1.0,

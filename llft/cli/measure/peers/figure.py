@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from llft.cli.measure.comparison import Manner, Point
-from llft.cli.measure.peers import etcd_store, llft_store, pysyncobj_store, redis_store
-from llft.cli.measure.peers.store import Cluster
-from llft.cli.measure.peers.workload import gap_and_lost, latencies_us, rate
+from llft.cli.measure.peers import etcd_store, group_client, llft_store, pysyncobj_store, redis_store
+from llft.cli.measure.peers.workload import Start, with_plain_clients
 from llft.cli.percentiles import percentiles
 from llft.errors import MisuseError
 
-Start = Callable[[Path], AbstractContextManager[Cluster]]
 STORES: Mapping[str, Start] = {
-    "llft": llft_store.started,
-    "redis": redis_store.started,
-    "etcd": etcd_store.started,
-    "pysyncobj": pysyncobj_store.started,
+    "llft": with_plain_clients(llft_store.started),
+    "llft-group": group_client.started,
+    "redis": with_plain_clients(redis_store.started),
+    "etcd": with_plain_clients(etcd_store.started),
+    "pysyncobj": with_plain_clients(pysyncobj_store.started),
 }
 
 
@@ -45,11 +43,11 @@ def _measured(name: str, clients: int, manner: Manner) -> Point:
     for _ in range(manner.rounds):
         with (
             tempfile.TemporaryDirectory(prefix="llft-peer-") as directory,
-            STORES[name](Path(directory)) as cluster,
+            STORES[name](Path(directory), manner) as workload,
         ):
-            times_us += latencies_us(cluster, manner.seconds)
-            rates.append(rate(cluster, clients, manner.seconds))
-            gap_ms, lost_now = gap_and_lost(cluster)
+            times_us += workload.latencies_us(manner.seconds)
+            rates.append(workload.rate(clients, manner.seconds))
+            gap_ms, lost_now = workload.gap_and_lost()
             gaps.append(gap_ms)
             lost += lost_now
     times, gap = percentiles(times_us), percentiles(gaps)

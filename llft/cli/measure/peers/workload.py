@@ -1,5 +1,7 @@
 """The workload of all stores: writes of 1 KB, one client and then several; then the primary is killed.
 
+Here the clients are plain ones; `group_client` has those that are a group themselves.
+
 *The gap* is the longest that a client, which writes one value after the other and makes a new connection
 when it must, waited from one confirmation to the next. *Lost* are values that were confirmed, and of which
 the store knows nothing afterwards.
@@ -10,15 +12,55 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
 
 from llft.cli.group_run import TrialFailure
+from llft.cli.measure.comparison import Manner
 from llft.cli.measure.peers.store import PAUSE_S, Cluster, Session
 
 VALUE = "v" * 1024
 SETTLING_S = 0.5
 GAP_PATIENCE_S = 20.0
 RETRY_PAUSE_S = 0.002
+
+
+class Workload(Protocol):
+    """Of one cluster."""
+
+    def latencies_us(self, seconds: float) -> list[float]: ...
+
+    def rate(self, clients: int, seconds: float) -> float: ...
+
+    def gap_and_lost(self) -> tuple[float, int]: ...
+
+
+class PlainClients:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def latencies_us(self, seconds: float) -> list[float]:
+        return latencies_us(self._cluster, seconds)
+
+    def rate(self, clients: int, seconds: float) -> float:
+        return rate(self._cluster, clients, seconds)
+
+    def gap_and_lost(self) -> tuple[float, int]:
+        return gap_and_lost(self._cluster)
+
+
+Start = Callable[[Path, Manner], AbstractContextManager[Workload]]
+
+
+def with_plain_clients(started: Callable[[Path], AbstractContextManager[Cluster]]) -> Start:
+    @contextmanager
+    def start(directory: Path, manner: Manner) -> Iterator[Workload]:
+        with started(directory) as cluster:
+            yield PlainClients(cluster)
+
+    return start
 
 
 def latencies_us(cluster: Cluster, seconds: float) -> list[float]:

@@ -6,10 +6,13 @@ Whoever wants to know connects to the control port, and gives orders, an object 
     {"do": "batches", "requests": N, "batch": B, "request": R}   one after the other, on one connection
     {"do": "each", "requests": N, "request": R}       the same, and the clock is read for every one
     {"do": "crowd", "requests": N, "request": R}      one under way on each connection
+    {"do": "numbers", "seconds": S}                   write numbers to a store, one after the other
+    {"do": "reply", "request": R}                     ask once, and say what the reply was
 
 R is one of the echo server's, with `size`, and perhaps `reply_size`, `operation` and `count`; or any `text`,
 to which the `reply` is a "line" or "http". The answer has `us`: what a request took, of each batch, of each
-one, or of the crowd by its throughput.
+one, or of the crowd by its throughput. Of numbers it has how many were `confirmed`, and `gap_ms`, the
+longest from one confirmation to the next.
 """
 
 from __future__ import annotations
@@ -123,7 +126,11 @@ class Client:
         if order["do"] == "connect":
             host = order.get("host", "127.0.0.1")
             return self._connect(host, order["port"], order["connections"])
+        if order["do"] == "numbers":
+            return self._write_numbers(order["seconds"])
         request = request_of(order["request"])
+        if order["do"] == "reply":
+            return {"reply": ask(self._connections[0], request, 1).decode().strip()}
         if order["do"] == "crowd":
             return {"us": [self._crowd(request, order["requests"])]}
         batch = order.get("batch", 1)
@@ -142,6 +149,18 @@ class Client:
         ended_ns = time.perf_counter_ns()
         request.check(reply)
         return (ended_ns - began_ns) / 1000 / size
+
+    def _write_numbers(self, seconds: float) -> dict[str, Any]:
+        began_s = last_s = time.monotonic()
+        confirmed, gap_s = 0, 0.0
+        while last_s < began_s + seconds:
+            request = TextRequest(f"SET number {confirmed + 1}\n", "line")
+            if ask(self._connections[0], request, 1) != b"OK\n":
+                raise ValueError("a write was not confirmed")
+            now_s = time.monotonic()
+            gap_s, last_s = max(gap_s, now_s - last_s), now_s
+            confirmed += 1
+        return {"confirmed": confirmed, "gap_ms": gap_s * 1000}
 
     def _crowd(self, request: Request, count: int) -> float:
         began_ns = time.perf_counter_ns()
