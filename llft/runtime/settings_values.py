@@ -75,7 +75,7 @@ def endpoints(value: Any) -> tuple[Endpoint, ...]:
 
 
 def fault_injection(value: Any) -> FaultInjection:
-    known = {name: number(0.0, 1.0) for name in ("loss", "duplicate", "reorder")}
+    known = {name: number(0.0, 1.0) for name in ("loss", "duplicate", "reorder", "kernel_loss")}
     known["seed"] = integer(0, (1 << 63) - 1)
     if not isinstance(value, Mapping) or not set(value) <= set(known):
         raise ValueError(f"a table of {', '.join(known)}")

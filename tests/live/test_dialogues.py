@@ -78,12 +78,25 @@ def strokes(server: ReplicatedRun, client: ReplicatedRun) -> list[Callable[[], N
     ]
 
 
-@pytest.mark.parametrize("kind", ["talking", "selecting"])
-def test_nothing_is_lost_doubled_or_changed(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
+LOSSY = "[transport.fault_injection]\nkernel_loss = 0.01\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "network"),
+    [("talking", LOSSY), ("selecting", "")],
+    ids=["talking-lossy", "selecting"],
+)
+def test_nothing_is_lost_doubled_or_changed(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, network: str
+) -> None:
+    """Nor where the network loses: a dialogue is left then, and the core sees to it."""
     home = tmp_path_factory.mktemp("h")
-    with replicated(home, "server", [f"{kind}_server.py"]) as server:
+    common = home / "server.toml"
+    common.write_text(TIMEOUTS + network)
+    with replicated(home, "server", [f"{kind}_server.py"], config=common) as server:
         config = home / "llft.toml"
-        config.write_text(f'[groups.{server.group}]\nendpoints = ["127.0.0.1:{server.port}"]\n{TIMEOUTS}')
+        endpoints = f'[groups.{server.group}]\nendpoints = ["127.0.0.1:{server.port}"]\n'
+        config.write_text(endpoints + TIMEOUTS + network)
         words = [f"{kind}_client.py", str(server.port)]
         with replicated(home, "client", words, config=config) as client:
             let_it_go_on(client)

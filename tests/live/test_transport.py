@@ -101,6 +101,24 @@ def test_the_filter_for_ones_own_lets_everything_else_pass(opened: Opened) -> No
     assert ann.statistics()["dropped_malformed"] == len(lengths)
 
 
+def test_the_kernel_loses_as_many_as_it_is_told_to(opened: Opened) -> None:
+    """By either way, and still nothing of ones own comes back."""
+    port = free_port()
+    ann, bob = (opened(n, MulticastAddressing(GROUP, HERE, port)) for n in (1, 2))
+    bob.multicast(GROUP, b"hello")
+    assert received(ann, 1) == [b"hello"]
+    bob.lose(0.5, birth(2))
+    for _ in range(200):
+        ann.multicast(GROUP, b"to all")
+        bob.multicast(GROUP, b"of bob")
+        ann.transmit(birth(2), b"to one")
+    found = received(bob, 400, 0.2)
+    for word in (b"to all", b"to one"):
+        assert 60 <= found.count(word) <= 140
+    assert set(found) == {b"to all", b"to one"}
+    assert bob.statistics()["dropped_own"] == 0
+
+
 def test_without_the_filter_the_envelope_tells(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(udp, "ignore_own", lambda sock, birth_id: None)
     ann = opened(1, MulticastAddressing(GROUP, HERE, free_port()))

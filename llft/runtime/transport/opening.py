@@ -23,8 +23,11 @@ def open_keys(settings: Settings) -> KeyRing:
 def open_transport(settings: Settings, group_id: GroupId, birth_id: BirthId) -> Transport:
     """`service_port` is to be set before anything is sent."""
     transport = _open_udp(settings, group_id, birth_id)
-    if settings.transport.fault_injection:
-        return LossyTransport(transport, settings.transport.fault_injection, birth_id)
+    faults = settings.transport.fault_injection
+    if faults.kernel_loss:
+        transport.lose(faults.kernel_loss, birth_id)
+    if faults:
+        return LossyTransport(transport, faults, birth_id)
     return transport
 
 

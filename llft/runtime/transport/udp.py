@@ -20,7 +20,7 @@ from llft.runtime.transport.envelope import ENVELOPE_BYTES, Channel, Opener, Sea
 from llft.runtime.transport.interface import Address, Peer
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.multicast import MulticastAddressing
-from llft.runtime.transport.own_filter import ignore_own
+from llft.runtime.transport.own_filter import ignore_own, lose
 from llft.runtime.transport.senders import NOWHERE
 from llft.runtime.transport.unicast import UnicastAddressing
 
@@ -78,6 +78,12 @@ class UdpTransport:
             warning = sockets.grow_receive_buffer(sock)
             if warning and warning not in self.warnings:
                 self.warnings.append(warning)
+
+    def lose(self, probability: float, birth_id: BirthId) -> None:
+        """For tests: so many of the datagrams that come, before anything of ours sees them."""
+        for sock in self._sockets:
+            lose(sock, probability, None if sock is self._sending else birth_id)
+        self.warnings.append(f"the kernel loses datagrams on purpose: {probability}")
 
     @property
     def service_port(self) -> int:
