@@ -222,7 +222,7 @@ class Replica:
             asking.answer()
         if self.reticence.switch_at >= 0:
             self.reticence.switch_if_ready()
-        if engine.completions:
+        if engine.completions and standing.role != LEFT:  # whoever has reset gives its program nothing more
             self.hand_out_completions()
         if asking.durability.wanted:
             asking.answer()

@@ -98,9 +98,9 @@ class ViewChange:
         if recovery.phase == COLLECTING:
             recovery.stop_waiting()
             self.progress()
-        elif self.replica.determinizer.caught_up or recovery.patience == 0:
+        elif recovery.is_over(self.replica.performed_count, caught_up=self.replica.determinizer.caught_up):
             self._settle_view()
-        else:  # the application computes: that is not for us to bound, within reason
+        else:  # the application computes, or is given what was missing: not for us to bound, within reason
             recovery.patience -= 1
             recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
 
@@ -151,7 +151,7 @@ class ViewChange:
             return
         questions.ask_newly_known(self.replica, recovery)
         if recovery.phase == COLLECTING and recovery.collected(self.messaging.lane.orders.end):
-            recovery.begin_performing()
+            recovery.begin_performing(self.replica.performed_count)
             recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
         if recovery.phase == PERFORMING:
             if recovery.untaken and not self._take_pieces(recovery):

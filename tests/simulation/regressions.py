@@ -124,4 +124,22 @@ REGRESSIONS: list[Regression] = [
         {},
         "past: a joiner was promoted that was still fetching its program's past, and gave out an empty one",
     ),
+    Regression(
+        "default",
+        11168,
+        {},
+        "crash: a replica that reset within a step gave its program what it had performed before",
+    ),
+    Regression(
+        "default",
+        16123,
+        {},
+        "resets: a new primary missed a message of a view whose new primary waited for its agreement",
+    ),
+    Regression(
+        "default",
+        19965,
+        {},
+        "exactly_once: a recovery that was given message after message was over before it had all of them",
+    ),
 ]

@@ -3,7 +3,8 @@
     collecting   ask the remote group of each connection, and the members that acknowledged, for the order
                  information they hold; until all have answered, or a bound has passed
     performing   follow that order information, asking for messages that are missing; until the
-                 end of it, or a bound has passed (then the virtual synchrony point is where we stand)
+                 end of it, or a bound has passed without a step forward (then the virtual synchrony
+                 point is where we stand)
     settled      the view begins; each connection is used again once its remote group has given a definite
                  answer, which shows whether it knows more of the old primary than this replica
 
@@ -51,7 +52,9 @@ class Recovery:
         self.untaken = False
         """There are pieces that the order stream has not been offered yet."""
         self.patience = 200
-        """How often the bound on performing is put off for an application that computes."""
+        """How often the bound on performing is put off for an application that computes or advances."""
+        self.performed_count = 0
+        """Of the operations: what it was when the bound was set."""
         self.ask_ns = started_ns
         self.bound_ns = NEVER
 
@@ -77,9 +80,16 @@ class Recovery:
         self.pieces += news
         self.untaken |= bool(news)
 
-    def begin_performing(self) -> None:
+    def begin_performing(self, performed_count: int) -> None:
         """What the members know is here; the pieces are to be taken."""
         self.phase, self.awaits_members, self.untaken = PERFORMING, False, True
+        self.performed_count = performed_count
+
+    def is_over(self, performed_count: int, *, caught_up: bool) -> bool:
+        """The bound on performing has passed. Whoever gets what it misses, one message after the other, does
+        not wait in vain, though it takes longer than the bound."""
+        before, self.performed_count = self.performed_count, performed_count
+        return self.patience == 0 or (caught_up and performed_count == before)
 
     def stop_waiting(self) -> None:
         """D-07: who has not answered by now is lost."""

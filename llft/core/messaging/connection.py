@@ -135,7 +135,7 @@ class Connection:
         self.received_up_to = self.received_bytes = 0
         self.pending: dict[int, ReceivedMessage] = {}
         self.nacks: dict[int, int] = {}
-        """Positions of placeholders, and when each was last negatively acknowledged."""
+        """Positions of placeholders, and when each was last negatively acknowledged; 0: never."""
         self.delivered: deque[ReceivedMessage] = deque()
         self.forgotten = StreamDigest()
         self.delivered_position = 0

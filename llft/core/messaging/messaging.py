@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llft.config import GroupConfig
+from llft.core.messaging import nacking
 from llft.core.messaging.connection import CONNECT, Connection
 from llft.core.messaging.connection_table import ConnectionTable
 from llft.core.messaging.flow_control import IntraGroupFlowControl, may_receive
@@ -305,13 +306,8 @@ class Messaging:
                 self.pending_accept.append(connection.connection_id)
 
     def nack_soon(self, connection: Connection) -> None:
-        """A gap may be no more than reordering: a primary waits a little, a backup longer, for
-        what its primary misses too is sent again to both."""
-        if connection.nacks and connection.nacked_ns == NEVER:
-            wait_ns = self.config.timeouts.nack_interval_ns
-            if self.standing.role in (PRIMARY, RECOVERING):
-                wait_ns //= 4
-            self.arm(connection, "nacked_ns", self.outbox.now_ns + wait_ns)
+        if connection.nacks:
+            nacking.ask_soon(self, connection)
 
     def ack_soon(self, connection: Connection) -> None:
         due_ns = self.outbox.now_ns + ack_delay_ns(connection, self.config.timeouts)

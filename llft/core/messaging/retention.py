@@ -62,6 +62,8 @@ class Retention:
         if not connection.nacks:
             return
         positions = tuple(self._missing(connection))
+        for position, _ in positions:
+            connection.nacks[position] = messaging.outbox.now_ns
         client, server, number = connection.connection_id
         body = NackBody(messaging.standing.birth_id, client, server, number, positions)
         if messaging.standing.role == PRIMARY:
@@ -125,13 +127,14 @@ class Retention:
     def _repeat_old_view(self, connection: Connection, view: ViewId, body: NackBody) -> None:
         """A remote group that recovers as we do, or did, may need what our old primary sent to it, and this
         replica has generated it. It goes out in the name and numbers of the view that they believe in. Of our
-        own view that is what was said in it before, and nothing as long as nobody has agreed with it."""
+        own view that is what was said in it before, and as long as nobody has agreed with it what the views
+        before it had said: whoever waits for that could not agree without."""
         limit = connection.generated_before_successor(view)
         base = connection.out_bases.get(view.primary_view_num)
         if limit is None or base is None:
             return
         if view == self.messaging.standing.view:
-            limit = min(limit, connection.transmitted)
+            limit = min(limit, max(connection.transmitted, _generated_before(connection, view)))
         for position, fragments in body.positions:
             message = connection.find_sent(position)
             if message is not None and base < position <= limit:
@@ -191,3 +194,8 @@ class Retention:
             )
             passed_on = Message(header, order_start=message.order_end, payload=part)
             messaging.outbox.multicast(messaging.standing.group_id, encode(passed_on))
+
+
+def _generated_before(connection: Connection, view: ViewId) -> int:
+    """Up to where views before this one had generated messages."""
+    return next((position for known, position in connection.generated_at if known == view), 0)
