@@ -35,7 +35,9 @@ IN_THE_SECOND = {
 audited (`audited`) is in the first."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First: the plugin that deals them out looks at these marks next."""
     for item in items:
         process = "second" if item.path.stem in IN_THE_SECOND else "first"
         item.add_marker(pytest.mark.xdist_group(process))
