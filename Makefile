@@ -62,7 +62,7 @@ test: $(STAMP)
 	LLFT_LANE=compiled $(BIN)/python -m pytest -q -n $(JOBS) $(ON_BOTH_LANES)
 	rm -rf $$LLFT_KEPT_JOURNALS
 	$(BIN)/python -m pytest -q tests/live
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup tests/pipeline
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/pipeline
 
 bench: setup
 	@set -e; for figure in bench/*.py; do \

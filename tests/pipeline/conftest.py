@@ -1,5 +1,5 @@
-"""One Spark session for all tests of the pipeline: starting one takes seconds. Two where two processes share
-them (`make test`): planning keeps one processor busy, and there are two."""
+"""One Spark session for all tests of the pipeline, for starting one takes seconds; or one in each of two
+processes (`make test`), for planning keeps one processor busy."""
 
 from __future__ import annotations
 
@@ -25,22 +25,6 @@ SMALL = {
     ),
     "spark.sql.shuffle.partitions": "2",
 }
-
-
-IN_THE_SECOND = {
-    *("test_cluster", "test_figures", "test_history_findings", "test_kernels", "test_live_journals"),
-    *("test_slim_rows", "test_tune", "test_watch"),
-}
-"""Dealt out by hand, so that both processes are done at about the same time. What needs all worlds to be
-audited (`audited`) is in the first."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """First: the plugin that deals them out looks at these marks next."""
-    for item in items:
-        process = "second" if item.path.stem in IN_THE_SECOND else "first"
-        item.add_marker(pytest.mark.xdist_group(process))
 
 
 @pytest.fixture(scope="session")
