@@ -54,7 +54,7 @@ lint: $(STAMP)
 
 # What is compiled and what is checked take a processor each.
 # Live tests have the machine to themselves: replicas that wait for a processor are replicas that are suspected.
-# Tests of the pipeline share one Spark session, so they run in one process. They audit what the live tests left.
+# Tests of the pipeline share Spark sessions, one for each process. They audit what the live tests left.
 test: export LLFT_KEPT_JOURNALS := $(CURDIR)/$(VENV)/live-journals
 test: $(STAMP)
 	@$(MAKE) --no-print-directory --output-sync -j $(JOBS) setup lint
@@ -62,7 +62,7 @@ test: $(STAMP)
 	LLFT_LANE=compiled $(BIN)/python -m pytest -q -n $(JOBS) $(ON_BOTH_LANES)
 	rm -rf $$LLFT_KEPT_JOURNALS
 	$(BIN)/python -m pytest -q tests/live
-	$(BIN)/python -m pytest -q tests/pipeline
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/pipeline
 
 bench: setup
 	@set -e; for figure in bench/*.py; do \

@@ -1,10 +1,11 @@
 """Seeds per second of a campaign on Spark, against two plain processes on the same seeds.
 
-    python bench/campaign.py --seeds 0:300
+    python bench/campaign.py [--seeds A:B]
 
-Of the campaign both are told: simulating with judging at once, and with what there is to do behind it.
-Starting Spark is not counted; the first import of a worker is. The plain processes run before and behind it,
-and the faster of the two counts: other work on the machine makes neither look better than it is. Where other
+Of the campaign both are told: simulating and judging, and with what there is to do behind it: settling
+doubts, and summing up, which takes seconds in a new session, however many seeds there were. Starting Spark is
+not counted; the first import of a worker is. The plain processes run before and behind it, and the faster of
+the two counts: other work on the machine makes neither look better than it is. Where other
 work takes the processors, CPU seconds tell more: those of all processes (Java, Python workers and this one).
 """
 
@@ -57,13 +58,16 @@ def on_spark(seeds: range) -> tuple[Taken, float, Summary]:
         directory = Directory(Path(output))
         begun_s, cpu_before = time.monotonic(), cpu_s()
         timing = run_campaign(spark, run_seed, campaign, directory, tell=lambda done: None)
+        summary = summarise(spark, campaign, directory, replay_command)
         taken = Taken(time.monotonic() - begun_s, cpu_s() - cpu_before)
-        return taken, timing.simulating_s, summarise(spark, campaign, directory, replay_command)
+        return taken, timing.simulating_s, summary
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="A campaign against two plain processes.")
-    parser.add_argument("--seeds", type=seed_range, default=range(64), metavar="A:B", help="default: 0:64")
+    parser.add_argument(
+        "--seeds", type=seed_range, default=range(1000), metavar="A:B", help="default: 0:1000"
+    )
     seeds: range = parser.parse_args().seeds
     before = plain(seeds)
     spark, simulating_s, summary = on_spark(seeds)
@@ -72,7 +76,7 @@ def main() -> int:
     rates = [len(seeds) / one for one in (before.seconds, behind.seconds, simulating_s, spark.seconds)]
     print(f"two plain processes: {rates[0]:.2f} seeds/s before, {rates[1]:.2f} behind")
     print(f"campaign, simulating and judging: {rates[2]:.2f} seeds/s, {fastest_s / simulating_s:.1%}")
-    print(f"campaign, all of it: {rates[3]:.2f} seeds/s, {fastest_s / spark.seconds:.1%}")
+    print(f"campaign, summed up: {rates[3]:.2f} seeds/s, {fastest_s / spark.seconds:.1%}")
     print(
         f"CPU seconds: {before.cpu_s:.1f} before, {behind.cpu_s:.1f} behind, campaign {spark.cpu_s:.1f}: "
         f"{least_cpu_s / spark.cpu_s:.1%}"

@@ -74,8 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     from llft.pipeline.session import spark_session
 
     started_s = time.monotonic()
-    master = arguments.master or f"local[*,{RETRIES}]"
-    with spark_session(master=master, memory=arguments.memory) as spark:
+    local = f"local[*,{RETRIES}]"
+    with spark_session(master=arguments.master, memory=arguments.memory, local=local) as spark:
         from llft.cli.seed_work import replay_command, run_seed
         from llft.pipeline.campaign.job import run_campaign
         from llft.pipeline.campaign.page import write_page

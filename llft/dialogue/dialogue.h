@@ -280,9 +280,9 @@ void ask_nothing(void);
 PyObject *take_left_behind(PyObject *module, PyObject *none);
 bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the dialogue */
 
-/* How often, since the process began: for people. */
+/* How often, since the process began, and how long it took to make the journal's frames: for people. */
 typedef struct {
-    unsigned long long lent, heard, said, selected, handed, meanwhile, foreign, deadlines, others;
+    unsigned long long lent, heard, said, selected, handed, meanwhile, foreign, deadlines, others, journal_ns;
 } tally_t;
 extern tally_t tally;
 

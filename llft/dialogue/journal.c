@@ -248,6 +248,7 @@ static size_t put_calls(size_t at) {
 }
 
 PyObject *journal_frames(void) {
+    int64_t begun_ns = monotonic_ns();
     PyObject *frames = PyList_New(0);
     for (size_t at = 0; frames && dialogue.journalling && at < dialogue.called_count;) {
         int64_t first_ns = dialogue.called[at].time_ns;
@@ -258,5 +259,6 @@ PyObject *journal_frames(void) {
             Py_CLEAR(frames);
         Py_XDECREF(made);
     }
+    tally.journal_ns += (unsigned long long)(monotonic_ns() - begun_ns);
     return frames;
 }

@@ -308,9 +308,9 @@ static PyObject *take_back(PyObject *module, PyObject *none) {
 
 static PyObject *statistics(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "heard", tally.heard, "said", tally.said,
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "heard", tally.heard, "said", tally.said,
                          "selected", tally.selected, "handed", tally.handed, "meanwhile", tally.meanwhile, "foreign",
-                         tally.foreign, "deadlines", tally.deadlines, "others", tally.others);
+                         tally.foreign, "deadlines", tally.deadlines, "others", tally.others, "journal_ns", tally.journal_ns);
 }
 
 /* -- calls by descriptor ----------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-"""A Spark session with no set-up: on this machine, or with `master` on a cluster.
+"""A Spark session with no set-up: on this machine, or with `master` on a cluster, or as `spark-submit` says.
 
 Times are UTC. What the Java side says goes to a log file, for it says much and means little; if Spark
 does not start, the end of that file is in the error. To a cluster the package travels by itself.
@@ -47,6 +47,8 @@ a full collection each time."""
 OF_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 WORKERS = {"spark.python.daemon.module": "llft.pipeline.daemon"}
 """Where this package is there before any worker is; to a cluster it travels later."""
+OF_SPARK_SUBMIT = "PYSPARK_GATEWAY_PORT"
+"""A variable: `spark-submit` has started this process, and Java before it."""
 
 
 @contextmanager
@@ -55,13 +57,18 @@ def spark_session(
     master: str | None = None,
     memory: str = MEMORY,
     settings: Mapping[str, str] | None = None,
+    local: str = LOCAL,
 ) -> Iterator[SparkSession]:
-    """The session; stopped at the end. `settings` overrule our own. The log stays only if something broke."""
+    """The session; stopped at the end. `settings` overrule our own, and so does what `spark-submit` was told.
+    Where nobody names a master it is `local`. The log stays only if something broke."""
     _prepare()
+    submitted = _submitted()
+    master = master or submitted.get("spark.master") or local
+    here = {**JAVA, **WORKERS} if _is_local(master) else {}
+    ours = {**SETTINGS, **here, "spark.driver.memory": memory}
+    chosen = {**ours, **submitted, **(settings or {}), "spark.master": master}
     with tempfile.NamedTemporaryFile(prefix="llft-spark-", suffix=".log", delete=False) as log:
-        master = master or LOCAL
-        local = {**JAVA, **WORKERS} if _is_local(master) else {}
-        spark = _start(master, memory, {**local, **(settings or {})}, log)
+        spark = _start(chosen, log)
     try:
         with _package_sent(spark):
             yield spark
@@ -87,14 +94,25 @@ def _prepare() -> None:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
-def _start(master: str, memory: str, settings: Mapping[str, str], log: IO[bytes]) -> SparkSession:
+def _submitted() -> dict[str, str]:
+    """What `spark-submit` was told; nothing if this is none of its."""
+    if OF_SPARK_SUBMIT not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # else there is nobody to ask
+    return dict(SparkConf().getAll())
+
+
+def _start(settings: Mapping[str, str], log: IO[bytes]) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    master = settings["spark.master"]
     if _is_local(master) or "127.0.0.1" in master:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.appName("llft").master(master).config("spark.driver.memory", memory)
-    ours = {**SETTINGS, **(OF_THIS_MACHINE if "SPARK_LOCAL_IP" in os.environ else {}), **settings}
-    for name, value in ours.items():
+    builder = SparkSession.builder.appName("llft")
+    here = OF_THIS_MACHINE if "SPARK_LOCAL_IP" in os.environ else {}
+    for name, value in {**here, **settings}.items():
         builder = builder.config(name, value)
     try:
         with _stderr_to(log.fileno()):

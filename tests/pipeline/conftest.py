@@ -1,4 +1,5 @@
-"""One Spark session for all tests of the pipeline: starting one takes seconds."""
+"""One Spark session for all tests of the pipeline, for starting one takes seconds; or one in each of two
+processes (`make test`), for planning keeps one processor busy."""
 
 from __future__ import annotations
 

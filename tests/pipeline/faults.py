@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from llft.identifiers import ConnectionId, Member, ViewId
+from llft.identifiers import NO_VIEW, BirthId, ConnectionId, Member, ViewId
 from llft.journal.record import (
+    Called,
     ClockRead,
     Collected,
     ConnectionEnded,
@@ -22,6 +23,7 @@ from llft.journal.record import (
     Record,
     RoleChanged,
     Sent,
+    Stamp,
     StateApplied,
     StateTaken,
     Superseded,
@@ -48,6 +50,8 @@ VIEW3 = ViewId(2, 3, B)
 SIDE_VIEW = ViewId(1, 2, A)
 SIDE_CONNECTION = ConnectionId(CLIENT, SERVER, 2)
 SIDE_TEXT = b"hello"
+LOAD = BirthId(0, 20, 10_005)
+"""Of the process that writes down what clients saw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +215,28 @@ def _superseded_branch(journals: Journals) -> None:
     journals["A"].append(Superseded(journals["A"][-1].stamp, VIEW2))
 
 
+def _unheard(journals: Journals) -> None:
+    """A dies when it has done one thing more that it tells nobody."""
+    last = journals["A"][-1].stamp
+    journals["A"].append(Operated(last._replace(time_ns=last.time_ns + 1), VIEW2_NUMBER, "unheard"))
+
+
+def _replies(*balances: int) -> Callable[[Journals], None]:
+    """A client adds one to its account, again and again, and is told these."""
+
+    def plant(journals: Journals) -> None:
+        journals["clients"] = [
+            Called(
+                Stamp(10_000 * order, SERVER, LOAD, NO_VIEW),
+                *("client1", "account:client1", "ADD 1", f"{order} {balance}"),
+                *(10_000 * order - 5_000, 10_000 * order, order),
+            )
+            for order, balance in enumerate(balances, 1)
+        ]
+
+    return plant
+
+
 def _corrupt(directory: Path) -> None:
     path = directory / "D.llj"
     data = bytearray(path.read_bytes())
@@ -363,6 +389,19 @@ FAULTS = (
     Fault("corrupt", "gap", _nothing, {"group_id": SERVER}, damage=_corrupt),
     Fault(
         "journal missing", "coverage", lambda journals: journals.pop("D") and None, {"other_replica": str(D)}
+    ),
+    Fault("replies", "", _replies(1, 2, 3, 4)),
+    Fault(
+        "wrong reply",
+        "history",
+        _replies(1, 2, 4, 4),
+        {"group_id": SERVER, "replica": "client1", "order_seq_num": 3, "found": "ADD 1 = 3 4"},
+    ),
+    Fault(
+        "unheard operation",
+        "unheard_operations",
+        _unheard,
+        {"replica": str(A), "view": str(VIEW1), "order_seq_num": VIEW2_NUMBER},
     ),
     Fault("side branch", "pruned_operations", _side_branch, {"view": str(VIEW1)}, count=3),
     Fault(

@@ -54,7 +54,8 @@ def test_every_check_has_a_fault() -> None:
     conditions = {fault.condition for fault in FAULTS}
     theorems = {f"theorem{number}" for number in range(1, 5)}
     others = {"virtual_synchrony", "exactly_once", "digests", "clock", "watermark", "membership", "gap"}
-    assert theorems | others | {"coverage", "pruned_operations"} <= conditions
+    losses = {"pruned_operations", "unheard_operations"}
+    assert theorems | others | losses | {"coverage", "history"} <= conditions
 
 
 def test_a_damaged_directory_is_one(tmp_path: Path) -> None:

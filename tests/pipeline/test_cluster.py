@@ -1,6 +1,7 @@
 """On a real cluster: a master and two workers on loopback, one of which is killed in the middle.
 
-The same commands as on one machine, with `--master`; the package travels to the executors by itself.
+The same commands as on one machine, with `--master` or through `spark-submit`; the package travels to the
+executors by itself.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+import llft.cli.submit
 from llft.pipeline.java import java_home
 
 PATIENCE_S = 420.0
@@ -93,12 +95,19 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
             process.wait()
 
 
-def llft(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "llft.cli.main", *arguments]
-    environment = dict(os.environ, JDK_JAVA_OPTIONS=SHORT_LIVED)
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+def command(*arguments: str) -> subprocess.Popen[str]:
+    return popen([sys.executable, "-m", "llft.cli.main", *arguments])
+
+
+def submitted(master: str, *arguments: str) -> subprocess.Popen[str]:
+    spark_submit = str(Path(sys.executable).with_name("spark-submit"))
+    return popen([spark_submit, "--master", master, llft.cli.submit.__file__, *arguments])
+
+
+def popen(words: list[str]) -> subprocess.Popen[str]:
+    environment = dict(os.environ, JDK_JAVA_OPTIONS=SHORT_LIVED, JAVA_HOME=java_home())
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, object]:
@@ -111,7 +120,7 @@ def finish(process: subprocess.Popen[str]) -> dict[str, object]:
 def test_campaign_and_audit_survive_a_worker(cluster: Cluster, tmp_path: Path) -> None:
     output = tmp_path / "campaign"
     what = ["--seeds", "0:12", "--profiles", "calm", "--batch", "1", "--output", str(output)]
-    campaign = llft("campaign", *what, "--master", cluster.url, "--json")
+    campaign = command("campaign", *what, "--master", cluster.url, "--json")
     try:
         deadline_s = time.monotonic() + PATIENCE_S
         while len(list(output.glob("outcomes/batch-*.json"))) < 2:
@@ -134,7 +143,8 @@ def test_campaign_and_audit_survive_a_worker(cluster: Cluster, tmp_path: Path) -
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    audited = finish(llft("audit", str(journals / "seed-0"), "--master", cluster.url, "--json"))
+    audited = finish(submitted(cluster.url, "audit", str(journals / "seed-0"), "--json"))
+    wait_until_said(tmp_path / "master.log", "Registered app", count=2)
     assert audited["violations"] == 0
     assert isinstance(audited["records"], int)
     assert audited["records"] > 1000

@@ -38,8 +38,8 @@ than a number of its own."""
 
 _STAMP = itemgetter(0)
 _TIME_NS, _BIRTH_ID = itemgetter(0), itemgetter(2)
-_FIELDS: dict[type, dict[str, itemgetter[Any]]] = {
-    kind: {name: itemgetter(kind._fields.index(name)) for name in names}  # type: ignore[attr-defined]
+_PLACES: dict[type, dict[str, int]] = {
+    kind: {name: kind._fields.index(name) for name in names}  # type: ignore[attr-defined]
     for kind, names in WANTED.items()
 }
 
@@ -125,9 +125,11 @@ def _gather_stamps(into: Gathered, every: list[Record], world: int) -> Numbers:
 
 
 def _gather_fields(into: Gathered, kind: type, rows: list[Record], codes: dict[str, Codes]) -> None:
+    """All fields at once: to take them one by one costs half as much again."""
     columns = into.fields.setdefault(kind, Columns())
-    for name, field_of in _FIELDS[kind].items():
-        values = map(field_of, rows)
+    every = list(zip(*rows, strict=True))
+    for name, place in _PLACES[kind].items():
+        values: Iterable[Any] = every[place]
         if name in CODED:
             coded = codes[name].of(values, len(rows))
             columns.add(name, coded + len(into.connections) if name == "connection" else coded)

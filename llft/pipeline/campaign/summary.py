@@ -36,6 +36,10 @@ class Violation:
     replay: str
 
 
+Namer = Callable[[int, str, str, str], Violation]
+"""Of a world who found what, and the words for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Runs of one profile, so many replicas, one level of output commit."""
@@ -69,8 +73,8 @@ class Summary:
     cpu_s: float
     trace: int
     """An exclusive or over all seeds: the same campaign gives the same, however it was distributed."""
-    violation_count: int
-    disagreement_count: int
+    violation_count: int = 0
+    disagreement_count: int = 0
     disagreements: list[Violation] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
@@ -82,23 +86,25 @@ def summarise(spark: SparkSession, campaign: Campaign, directory: Directory, rep
     )
     audited = _audited(spark, directory).cache()
     try:
-        totals = _totals(outcomes)
         name = _namer(campaign, replay)
-        violations = [*_by_checkers(outcomes, name), *_by_audit(audited, name, outcomes)]
-        disagreements = _disagreements(outcomes, audited)
-        return Summary(
-            **totals,
-            violation_count=_violation_count(outcomes, audited),
-            disagreement_count=disagreements.count(),
-            disagreements=[
-                name(row.world, "both", "disagreement", row.text) for row in disagreements.take(SHOWN)
-            ],
-            violations=violations,
-            kinds=_kinds(outcomes),
-        )
+        totals = _totals(outcomes)
+        # Most campaigns have nothing of it, and each question takes Spark half a second.
+        accused = totals.pop("accused") or audited.count()
+        found = _found(outcomes, audited, name) if accused else {}
+        return Summary(**totals, **found, kinds=_kinds(outcomes))
     finally:
         outcomes.unpersist()
         audited.unpersist()
+
+
+def _found(outcomes: DataFrame, audited: DataFrame, name: Namer) -> dict[str, Any]:
+    differ = _disagreements(outcomes, audited)
+    return {
+        "violation_count": _violation_count(outcomes, audited),
+        "disagreement_count": differ.count(),
+        "disagreements": [name(row.world, "both", "disagreement", row.text) for row in differ.take(SHOWN)],
+        "violations": [*_by_checkers(outcomes, name), *_by_audit(audited, name, outcomes)],
+    }
 
 
 def _audited(spark: SparkSession, directory: Directory) -> DataFrame:
@@ -115,12 +121,13 @@ def _totals(outcomes: DataFrame) -> dict[str, Any]:
         (F.coalesce(F.sum("simulated_ns"), F.lit(0)) / 1e9).alias("simulated_s"),
         F.coalesce(F.sum("cpu_s"), F.lit(0.0)).alias("cpu_s"),
         F.coalesce(F.bit_xor(F.xxhash64("world", "trace_hash")), F.lit(0)).alias("trace"),
+        F.count_if((F.size("violations") > 0) | (F.size("in_journals") > 0)).alias("accused"),
     )
     found: dict[str, Any] = sums.collect()[0].asDict()
     return found
 
 
-def _namer(campaign: Campaign, replay: Replay) -> Callable[[int, str, str, str], Violation]:
+def _namer(campaign: Campaign, replay: Replay) -> Namer:
     def name(world: int, found_by: str, condition: str, explanation: str) -> Violation:
         cell, seed = campaign.cells[world >> WORLD_BITS], world & (1 << WORLD_BITS) - 1
         return Violation(cell, seed, found_by, condition, explanation, replay(seed, cell))
@@ -128,15 +135,13 @@ def _namer(campaign: Campaign, replay: Replay) -> Callable[[int, str, str, str],
     return name
 
 
-def _by_checkers(outcomes: DataFrame, name: Callable[[int, str, str, str], Violation]) -> list[Violation]:
+def _by_checkers(outcomes: DataFrame, name: Namer) -> list[Violation]:
     every = outcomes.select("world", F.explode("violations").alias("one")).select("world", "one.*")
     rows = every.orderBy("world").take(SHOWN)
     return [name(row.world, "checkers", row.property, row.explanation) for row in rows]
 
 
-def _by_audit(
-    audited: DataFrame, name: Callable[[int, str, str, str], Violation], outcomes: DataFrame
-) -> list[Violation]:
+def _by_audit(audited: DataFrame, name: Namer, outcomes: DataFrame) -> list[Violation]:
     """Of worlds in which the checkers found nothing: else it is the same again in other words."""
     clean = outcomes.filter(F.size("violations") == 0)
     rows = audited.join(clean, "world", "leftsemi").orderBy("world").take(SHOWN)
