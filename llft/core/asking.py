@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from llft.core.durability import Durability
+from llft.core.holding import Holding
 from llft.core.standing import BACKUP
 from llft.identifiers import NO_BIRTH, BirthId
 from llft.instant import NEVER
@@ -36,7 +37,7 @@ class Asking:
         self.replica = replica
         self.standing = replica.standing
         self.messaging = replica.messaging
-        self.durability = Durability(replica)
+        self.durability, self.holding = Durability(replica), Holding(replica)
         interval_ns = replica.config.timeouts.heartbeat_interval_ns
         self.spacing_ns = interval_ns // 10
         self.patience_ns = interval_ns // 2
@@ -47,6 +48,8 @@ class Asking:
         self.asked_ns = 0
         self.alone: BirthId = NO_BIRTH
         """Who was asked, if it was one of several."""
+        self.asked_of: BirthId = NO_BIRTH
+        """Who says itself that it holds what it was asked for (D-75)."""
         self._doubted: BirthId = NO_BIRTH
         self._doubted_end = self._doubted_until_ns = 0
         self._doubt_ns = DOUBT_INTERVALS * interval_ns
@@ -98,7 +101,11 @@ class Asking:
         unperformed = self.durability.wanted and self.messaging.lane.order_committed < orders.end
         if from_offset < orders.end or unperformed:
             self.asked_ns, self.end = self.replica.now_ns, orders.end
-            self.replica.intra.ask(from_offset, orders.end, one)
+            self.asked_of = NO_BIRTH if self.durability.wanted else one
+            if self.asked_of != NO_BIRTH:
+                self.replica.intra.ask_one(from_offset, orders.end, one)
+            else:
+                self.replica.intra.ask(from_offset, orders.end, one)
         if self.alone != NO_BIRTH and self.replica.now_ns >= self._told_ns + self._telling_ns:
             self._tell_others()
 
@@ -111,15 +118,27 @@ class Asking:
         if start < end:
             self.replica.intra.send_order(start, end, MessageFlag.ONE_ANSWERS)
 
-    def note_commit(self) -> None:
+    def note_commit(self, *, announced: bool = False) -> None:
         """Backups have come further, or others are the backups."""
         lane, level = self.messaging.lane, self.replica.config.output_commit_level
         held = self.messaging.watermarks.committed(level, lane.orders.end)
         committed = self.durability.committed(held, level)
         if committed > lane.order_committed:
             lane.order_committed = committed
-            if level:
+            if level and not announced:
                 self.replica.timers.announce_commit()
+
+    def answer_at_once(self) -> None:
+        """At a backup, before the program is given what it performed."""
+        if self.holding.wanted_end:
+            self.holding.answer()
+        if self.answer_wanted and not self.durability.wanted:
+            self.answer()
+
+    def forget_questions(self) -> None:
+        """They were of another view."""
+        self.durability.forget_questions()
+        self.holding.wanted_end = 0
 
     def answer(self) -> None:
         """At a backup. Where disks count it is after the program was given what it performed, so that this is

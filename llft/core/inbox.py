@@ -49,6 +49,7 @@ class Inbox:
             MessageType.MEMBERSHIP_ACK: lambda _, body: replica.commit.on_membership_ack(body),
             MessageType.STATE: self._on_state,
             MessageType.STATE_ACK: lambda _, body: replica.transfer.on_state_ack(body),
+            MessageType.HELD: replica.asking.holding.on_held,
         }
 
     def statistics(self) -> dict[str, int]:
@@ -173,6 +174,10 @@ class Inbox:
                 self.messaging.keep_alives.disturb(connection, self.replica.now_ns)
                 if connection.closed_here:
                     self._drop_late(connection)
+            return
+        if header.message_type == MessageType.HELD:
+            held: Any = decode_body(MessageType.HELD, message.payload)
+            self.replica.asking.holding.on_remote_held(header, held)
             return
         connection = self.messaging.find(header)
         if connection is not None:
