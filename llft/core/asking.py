@@ -41,8 +41,8 @@ class Asking:
         interval_ns = replica.config.timeouts.heartbeat_interval_ns
         self.spacing_ns = interval_ns // 10
         self.patience_ns = interval_ns // 2
-        self._telling_ns = interval_ns // 4
-        self._told_ns = self._told_end = 0
+        self.telling_ns = interval_ns // 4
+        self.told_ns = self.told_end = 0
         """When those who were not asked were told the order information last, and how far."""
         self.end = 0
         self.asked_ns = 0
@@ -53,6 +53,8 @@ class Asking:
         self._doubted: BirthId = NO_BIRTH
         self._doubted_end = self._doubted_until_ns = 0
         self._doubt_ns = DOUBT_INTERVALS * interval_ns
+        self.is_lent = False
+        """A dialogue sees to it (D-74)."""
         self.answer_wanted = False
         """At a backup: the primary waits for its watermark."""
 
@@ -64,11 +66,13 @@ class Asking:
         return self.messaging.lane.order_committed < self.end
 
     def next_deadline(self) -> int:
+        if self.is_lent:
+            return NEVER
         if self.under_way and not self.messaging.waiting_for_all:
             return self.asked_ns + self.patience_ns
         if not self.messaging.waiting_for_backups:
             return NEVER
-        pressing = not self.messaging.waiting_for_all and self._who_is_enough() != NO_BIRTH
+        pressing = not self.messaging.waiting_for_all and self.who_is_enough() != NO_BIRTH
         return self.asked_ns + (0 if pressing else self.spacing_ns)
 
     def on_deadline(self) -> None:
@@ -94,7 +98,7 @@ class Asking:
             return  # and the wish is kept until then
         self.durability.mark()
         orders, known = self.messaging.lane.orders, self.messaging.watermarks.of_member
-        one = NO_BIRTH if self.messaging.waiting_for_all else self._who_is_enough()
+        one = NO_BIRTH if self.messaging.waiting_for_all else self.who_is_enough()
         self.alone = one if len(known) > 1 else NO_BIRTH
         self.messaging.waiting_for_backups = self.messaging.waiting_for_all = False
         from_offset = known[one] if one != NO_BIRTH else min(known.values(), default=orders.end)
@@ -106,15 +110,15 @@ class Asking:
                 self.replica.intra.ask_one(from_offset, orders.end, one)
             else:
                 self.replica.intra.ask(from_offset, orders.end, one)
-        if self.alone != NO_BIRTH and self.replica.now_ns >= self._told_ns + self._telling_ns:
+        if self.alone != NO_BIRTH and self.replica.now_ns >= self.told_ns + self.telling_ns:
             self._tell_others()
 
     def _tell_others(self) -> None:
         """All that was recorded since they were told last; what is lost of it they ask for (Nack)."""
         end, known = self.messaging.lane.orders.end, self.messaging.watermarks.of_member
         behind = min(offset for backup, offset in known.items() if backup != self.alone)
-        start = max(behind, self._told_end)
-        self._told_ns, self._told_end = self.replica.now_ns, end
+        start = max(behind, self.told_end)
+        self.told_ns, self.told_end = self.replica.now_ns, end
         if start < end:
             self.replica.intra.send_order(start, end, MessageFlag.ONE_ANSWERS)
 
@@ -151,7 +155,7 @@ class Asking:
                 durability.answered()
             self.replica.intra.on_heartbeat_timer()
 
-    def _who_is_enough(self) -> BirthId:
+    def who_is_enough(self) -> BirthId:
         """The backup of rank 2, if its answer commits (D-70, D-71), and if it is known to answer."""
         watermarks = self.messaging.watermarks
         several = len(watermarks.of_member) > 1

@@ -1,8 +1,8 @@
 """Datagrams between the network and the core: taken as they come, looked at when there is time for them.
 
 At a primary a thread that gets something to do gets it at once; the rest waits for whoever serves the network
-next, as a rule that thread. Heartbeats and Helds overtake: by them a backup is known to live, and to have the order
-information that replies wait for (D-10). All of it under the driver's lock.
+next, as a rule that thread. Heartbeats and Helds overtake: by them a backup is known to live, and to have the
+order information that replies wait for (D-10). All of it under the driver's lock.
 """
 
 from __future__ import annotations

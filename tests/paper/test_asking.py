@@ -36,7 +36,8 @@ def request(play: Playbook) -> None:
 
 def questions(play: Playbook) -> list[Datagram]:
     sent = [*play.sent(HEARTBEAT, "s1"), *play.sent(KEEP_ALIVE, "s1")]
-    return sorted((each for each in sent if each.message.header.flags & ASKING), key=lambda each: each.time_ns)
+    asking = [each for each in sent if each.message.header.flags & ASKING]
+    return sorted(asking, key=lambda each: each.time_ns)
 
 
 def for_one(play: Playbook) -> list[bool]:
