@@ -8,9 +8,9 @@ be busy with the next request.
     at a backup    nothing asked; asked up to `wanted_end`, until all of that is here, messages included
 
 Laws:
- - Held is said of the view that the question was of, and only there is it believed: what is committed in a view
-   is collected by whoever recovers from it, for the backup answers no question after it has acknowledged a
-   newer one.
+ - Held is said of the view that the question was of, and only there is it believed: what is committed in a
+   view is collected by whoever recovers from it, for the backup answers no question after it has acknowledged
+   a newer one.
  - A backup that could not take over (D-70) does not say it.
  - It says nothing of what it has performed, nor how its fellows are: that is for heartbeats. Nothing is
    forgotten because of it.
@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llft.core.standing import BACKUP, PRIMARY
-from llft.identifiers import NO_VIEW, BirthId, GroupId
+from llft.identifiers import NO_VIEW, BirthId, GroupId, ViewId
 from llft.wire.codec import encode, encode_body
 from llft.wire.messages import Header, Message, MessageType, StateAckBody
 
@@ -116,6 +116,9 @@ class Holding:
 
     def on_remote_held(self, header: Header, body: StateAckBody) -> None:
         """Who waits for it finds out: `Touched.await_commit`."""
-        held = self.messaging.lane.held.get(header.source_group_id)
-        if held is not None and held.view == header.source_view:
-            held.committed = max(held.committed, body.order_offset)
+        self.note_remote(header.source_group_id, header.source_view, body.order_offset)
+
+    def note_remote(self, group_id: GroupId, view: ViewId, end: int) -> None:
+        held = self.messaging.lane.held.get(group_id)
+        if held is not None and held.view == view:
+            held.committed = max(held.committed, end)

@@ -207,7 +207,8 @@ static bool take_question(const datagram_taken *taken, const dynamic_t *dynamic,
 bool take_from_fellow(const datagram_taken *taken, int64_t now_ns) {
     fellow_t *f = &dialogue.fellow;
     dynamic_t dynamic;
-    if (!f->is_lent || taken->channel > TO_PROCESS || taken->size < HEADER_BYTES ||
+    bool is_paused = now_ns - dialogue.last_ns > dialogue.pause_ns; /* the core finds that out first */
+    if (!f->is_lent || is_paused || taken->channel > TO_PROCESS || taken->size < HEADER_BYTES ||
         memcmp(taken->data, f->in_prefix, PREFIX_BYTES) ||
         memcmp(taken->identity + DATAGRAMS_BIRTH_IN_IDENTITY, f->birth, DATAGRAMS_BIRTH_BYTES) ||
         (int64_t)taken->number <= f->newest[taken->channel])

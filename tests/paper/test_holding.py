@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from llft.core.determinizer.operations import ReadClock, Receive, Send
 from llft.identifiers import NO_BIRTH
 from llft.journal.record import Suspected
+from llft.wire.codec import decode, encode, plain_held
 from llft.wire.messages import MessageType, StateAckBody
 from tests.paper.playbook import GROUP_IDS, Playbook, Rule, connected
 
@@ -119,3 +120,22 @@ def test_more_than_there_is_nobody_holds() -> None:
         assert lane.order_committed == before < lane.orders.end
         play.run(50)
         assert NO_BIRTH not in play["s1"].messaging.watermarks.of_member
+
+
+def test_a_held_that_says_more_is_looked_at_in_full() -> None:
+    with asked(dropping=(Rule((HELD,), to="c"),)) as play:
+        said = encode(play.sent(HELD, to="c")[0].message)
+        gateway = play["c1"]
+        held = gateway.messaging.lane.held[GROUP_IDS["s"]]
+        before = held.committed
+        gateway.inbox.on_datagram(said[:-1])
+        assert gateway.inbox.malformed == 1
+        assert plain_held(encode(play.sent(HELD, to="s1")[0].message)) is not None
+        gateway.inbox.on_datagram(encode(play.sent(HELD, to="s1")[0].message))
+        assert gateway.inbox.misdirected == 1
+        assert held.committed == before
+        message = decode(said)
+        message.header.timestamp = 1
+        assert plain_held(encode(message)) is None
+        gateway.inbox.on_datagram(encode(message))
+        assert held.committed > before, "it is a Held all the same"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from llft.config import Limits
 from llft.core.determinizer.operations import Receive, Send
+from llft.instant import MS
 from llft.runtime import dialogues
 from llft.wire.codec import decode
 from llft.wire.messages import MessageFlag, MessageType
@@ -156,3 +158,21 @@ def test_it_is_not_lent_while_all_are_asked(world: World) -> None:
     primary.hear()
     primary.core.messaging.waiting_for_all = True
     assert not primary.lend()
+
+
+def test_who_was_stopped_asks_nobody(world: World, native: Any) -> None:
+    """It may have been replaced meanwhile: what it hears is for the core, which finds that out."""
+    primary = world.primary
+    primary.core.pause_ns, primary.lasts_ns = 500 * MS, 30 * SECOND
+    answer(world)
+    assert native.send(1, b"and more", True)
+    assert len(primary.line.said()) == 1
+    world.backup.hear()
+    assert decode(primary.heard[-1]).header.message_type == HELD
+    later = threading.Timer(0.6, lambda: primary.feed(len(primary.heard)))
+    later.start()
+    assert native.receive(1, 100, True) is None
+    later.join()
+    assert primary.line.said() == []
+    primary.take_back()
+    assert decode(primary.heard[-1]).header.message_type == HELD
