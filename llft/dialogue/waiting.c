@@ -89,15 +89,16 @@ static int rest(void) {
     return ppoll(&urgent, 1, &time, NULL);
 }
 
-static outcome_t drain(int64_t now_ns) {
+static void drain_one(int fd, int64_t now_ns) {
     datagram_taken taken[AT_ONCE];
     int drained = 0;
     for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= AT_ONCE) {
-        int count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, taken, AT_ONCE, &drained);
+        int count = datagram->take(dialogue.datagrams, fd, taken, AT_ONCE, &drained);
         if (count < 0)
             Py_FatalError("the network cannot be read");
         for (int at = 0; at < count; at++) {
-            if (!PyList_GET_SIZE(dialogue.foreign) && take_datagram(&taken[at], now_ns))
+            if (!PyList_GET_SIZE(dialogue.foreign) &&
+                (take_datagram(&taken[at], now_ns) || take_from_fellow(&taken[at], now_ns)))
                 continue;
             PyObject *one = datagram->as_tuple(&taken[at]);
             if (!one || PyList_Append(dialogue.foreign, one) < 0)
@@ -105,15 +106,36 @@ static outcome_t drain(int64_t now_ns) {
             Py_DECREF(one);
         }
     }
-    if (!PyList_GET_SIZE(dialogue.foreign))
-        return ARRIVED;
-    tally.foreign++;
-    return LEAVE;
+}
+
+/* What is for the group comes first: what is for this process alone may be about it. */
+static outcome_t drain(const struct epoll_event *events, int count, int64_t now_ns) {
+    bool has_own = false;
+    for (int at = 0; at < count; at++)
+        has_own |= events[at].data.fd != dialogue.hearing_fd;
+    drain_one(dialogue.hearing_fd, now_ns);
+    if (has_own)
+        drain_one(dialogue.own_fd, now_ns);
+    if (!answer_if_held() || PyList_GET_SIZE(dialogue.foreign)) {
+        tally.foreign++;
+        return LEAVE;
+    }
+    return ARRIVED;
+}
+
+/* Nothing but datagrams has come. */
+static bool are_datagrams(const struct epoll_event *events, int count) {
+    for (int at = 0; at < count; at++)
+        if (events[at].data.fd != dialogue.hearing_fd && events[at].data.fd != dialogue.own_fd)
+            return false;
+    return count > 0;
 }
 
 /* What is to be done at a primary by then, whether somebody waits or not. */
 static int64_t due_ns(void) {
-    int64_t until_ns = dialogue.deadline_ns;
+    int64_t until_ns = dialogue.deadline_ns, answer_ns = answer_due_ns();
+    if (answer_ns < until_ns)
+        until_ns = answer_ns;
     for (int at = 0; dialogue.live && at < dialogue.connection_count; at++) {
         const connection_t *c = &dialogue.connections[at];
         if (c->retransmit_ns < until_ns)
@@ -151,7 +173,7 @@ static outcome_t wait_once(int64_t now_ns, const asked_t *asked) {
     if (dialogue.live && asked->until_ns < leave_ns) /* a backup waits for the log, whatever the time */
         until_ns = asked->until_ns;
     uint64_t generation = dialogue.generation;
-    int count, urgent = 0;
+    int count;
     if (now_ns >= leave_ns) {
         tally.deadlines++;
         return LEAVE;
@@ -161,8 +183,8 @@ static outcome_t wait_once(int64_t now_ns, const asked_t *asked) {
     bool is_lazy = !dialogue.live && dialogue.lazy_ns > 0 && is_busy(now_ns);
     Py_BEGIN_ALLOW_THREADS;
     count = poll_network(events, until_ns);
-    if (is_lazy && count == 1 && events[0].data.fd == dialogue.hearing_fd)
-        urgent = rest();
+    if (is_lazy && count == 1 && events[0].data.fd == dialogue.hearing_fd && rest())
+        count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
     Py_END_ALLOW_THREADS;
     if (dialogue.generation != generation) {
         tally.handed++;
@@ -172,11 +194,11 @@ static outcome_t wait_once(int64_t now_ns, const asked_t *asked) {
     ask_nothing();
     if (!count && monotonic_ns() < leave_ns)
         return ARRIVED;
-    if (count != 1 || urgent || events[0].data.fd != dialogue.hearing_fd) {
+    if (!are_datagrams(events, count)) {
         *(count ? &tally.others : &tally.deadlines) += 1;
         return LEAVE; /* a deadline, a signal, or something else has come */
     }
-    return drain(monotonic_ns());
+    return drain(events, count, monotonic_ns());
 }
 
 outcome_t wait_for_network(int64_t now_ns, const asked_t *asked) {
@@ -189,7 +211,7 @@ outcome_t wait_for_network(int64_t now_ns, const asked_t *asked) {
 bool is_calm(int64_t now_ns) {
     struct epoll_event events[EVENTS];
     int count = now_ns < due_ns() ? epoll_wait(dialogue.epoll_fd, events, EVENTS, 0) : -1;
-    bool is_calm = !count || (count == 1 && events[0].data.fd == dialogue.hearing_fd && drain(now_ns) == ARRIVED);
+    bool is_calm = !count || (are_datagrams(events, count) && drain(events, count, now_ns) == ARRIVED);
     tally.meanwhile += is_calm && count;
     if (!is_calm)
         dialogue.left = true;
