@@ -117,13 +117,8 @@ static void go_on_from(const look_t *look, int64_t pick, bool woken) {
 /* A call could not be made: once more (ARRIVED), or it is left to others. */
 static outcome_t try_again(outcome_t outcome, const asked_t *asked, int64_t *now_ns) {
     if (outcome == WAIT)
-        outcome = wait_for_network(*now_ns, asked);
-    if (outcome == ARRIVED) {
-        *now_ns = monotonic_ns();
-        if (is_paused(*now_ns))
-            outcome = LEAVE;
-    }
-    return outcome;
+        outcome = wait_for_network(now_ns, asked);
+    return outcome == ARRIVED && is_paused(*now_ns) ? LEAVE : outcome;
 }
 
 /* Instead of a result. */

@@ -173,6 +173,8 @@ typedef struct {
     uint64_t generation; /* one more whenever it is taken back */
     asked_t asked;       /* what it waits for */
     bool left;           /* by its thread, for what came from outside */
+    bool brisk;          /* its last wait was for a moment */
+    int64_t looked_ns;   /* when all descriptors were looked at */
     /* What the core is told of it all. */
     int64_t thread, receive_kind, send_kind, clock_kind, select_kind, random_kind;
     int64_t last_ns, pause_ns, deadline_ns, heard_ns;
@@ -270,7 +272,7 @@ int multicast_message(connection_t *c, const message_t *message);
 typedef enum { WAIT, LEAVE, ARRIVED, HANDED } outcome_t;
 
 int64_t monotonic_ns(void);
-outcome_t wait_for_network(int64_t now_ns, const asked_t *asked);
+outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked);
 void ask_nothing(void);
 bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the dialogue */
 

@@ -2,11 +2,21 @@
 
 #include "dialogue.h"
 
+#include <malloc.h>
 #include <string.h>
 
 #include "../wire/crc32.h"
 
-enum { LATELY_NS = 1000000 };
+enum { LATELY_NS = 1000000, KEPT_FREE_BYTES = 16 << 20, MAPPED_FROM_BYTES = 8 << 20 };
+
+/* What is said and heard is kept until a dialogue is taken back, and then all of it is free. Memory that was given
+ * back to the system each time would have to be asked for, and cleared, for the next one. */
+static void keep_memory(void) {
+#ifdef M_TRIM_THRESHOLD
+    mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
+    mallopt(M_MMAP_THRESHOLD, MAPPED_FROM_BYTES);
+#endif
+}
 
 static void forget(void) {
     for (int at = 0; at < dialogue.connection_count; at++) {
@@ -86,6 +96,7 @@ static int read_all_numbers(PyObject *numbers) {
     d->performed = 0;
     d->heard_ns = 0;
     d->left = false;
+    d->looked_ns = d->last_ns;
     for (int at = 0; at < CLOCKS; at++)
         d->clocks[at].local = 0;
     random->identifier = RANDOM_IDENTIFIER;
@@ -381,6 +392,7 @@ PyMethodDef dialogue_methods[] = {
 
 int begin_dialogues(PyObject *module) {
     crc32_begin();
+    keep_memory();
     handed = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     if (!handed)
         return -1;

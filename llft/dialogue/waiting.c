@@ -1,5 +1,9 @@
 /* How a call of a dialogue waits for the network.
  *
+ * Where messages come one soon after the other a primary waits in the socket that hears them, and for nothing else:
+ * that is two system calls less for each. What else may come is looked at with the next deadline, or when nothing
+ * came for a moment, but not later than OTHERS_NS.
+ *
  * Laws:
  *
  * 1. The interpreter's lock is held but while a thread waits; whoever comes back from that looks first whether
@@ -11,8 +15,8 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 
 enum {
@@ -22,6 +26,8 @@ enum {
     IN_VAIN_MAX = 4,
     SLEEPS_BETWEEN = 64,
     NS_IN_MS = 1000000,
+    BRISK_NS = NS_IN_MS,
+    OTHERS_NS = 5 * NS_IN_MS,
 };
 
 tally_t tally;
@@ -52,32 +58,42 @@ static int has_looked(looks_t *looks, int found) {
     return found;
 }
 
-static int look_for(int64_t until_ns, struct epoll_event *events) {
+/* 1: something is there to be heard, or wrong. 0: nothing came within the socket's patience, which is a few
+ * milliseconds (`transport.compiled_udp`), or it has none. -1: a signal. */
+static int peek(int flags) {
+    uint8_t first;
+    if (recv(dialogue.hearing_fd, &first, sizeof first, MSG_PEEK | flags) >= 0)
+        return 1;
+    return errno == EINTR ? -1 : errno != EAGAIN;
+}
+
+static int look_for(int64_t until_ns) {
     int found = 0;
     while (!found && monotonic_ns() < until_ns)
-        found = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
+        found = peek(MSG_DONTWAIT);
     return found;
 }
 
-/* Who is to answer may need this very processor: it is let go first. */
-static int let_go(struct epoll_event *events) {
-    sched_yield();
-    return epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
+/* The last wait was for a moment only, and the others were looked at lately. */
+static bool is_brisk(int64_t now_ns) {
+    return dialogue.live && dialogue.brisk && now_ns - dialogue.looked_ns < OTHERS_NS;
 }
 
 /* Without the interpreter's lock, by the one thread that waits: descriptors that have something, -1 with errno. */
-static int poll_network(struct epoll_event *events, int64_t until_ns) {
-    static looks_t spinning, yielding;
-    int64_t now_ns = monotonic_ns();
+static int poll_network(struct epoll_event *events, int64_t now_ns, int64_t until_ns) {
+    static looks_t spinning;
+    int64_t spin_until_ns = now_ns + dialogue.spin_ns;
     int found = 0;
-    if (dialogue.live && dialogue.spin_ns && is_promising(&spinning)) {
-        int64_t spin_until_ns = now_ns + dialogue.spin_ns;
-        found = has_looked(&spinning, look_for(spin_until_ns < until_ns ? spin_until_ns : until_ns, events));
-    } else if (dialogue.live && !dialogue.spin_ns && is_promising(&yielding)) {
-        found = has_looked(&yielding, let_go(events));
-    }
-    if (found)
+    if (dialogue.live && dialogue.spin_ns && is_promising(&spinning))
+        found = has_looked(&spinning, look_for(spin_until_ns < until_ns ? spin_until_ns : until_ns));
+    if (!found && is_brisk(now_ns))
+        found = peek(0);
+    if (found) {
+        events[0].data.fd = dialogue.hearing_fd;
         return found;
+    }
+    now_ns = monotonic_ns();
+    dialogue.looked_ns = now_ns;
     int64_t left_ms = (until_ns - now_ns + NS_IN_MS - 1) / NS_IN_MS;
     return epoll_wait(dialogue.epoll_fd, events, EVENTS, left_ms < 0 ? 0 : left_ms > 1000 ? 1000 : (int)left_ms);
 }
@@ -89,11 +105,14 @@ static int rest(void) {
     return ppoll(&urgent, 1, &time, NULL);
 }
 
-static outcome_t drain(int64_t now_ns) {
+/* At a primary that talks with one alone, one message at a time: there are not more, as a rule, and to be told so
+ * costs as much as a message. What is there all the same is the next call's. `found`: so many. */
+static outcome_t drain(int64_t now_ns, int *found) {
     datagram_taken taken[AT_ONCE];
-    int drained = 0;
-    for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= AT_ONCE) {
-        int count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, taken, AT_ONCE, &drained);
+    int drained = 0, most = dialogue.live && dialogue.connection_count == 1 ? 1 : AT_ONCE;
+    *found = 0;
+    for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= most) {
+        int count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, taken, most, &drained);
         if (count < 0)
             Py_FatalError("the network cannot be read");
         for (int at = 0; at < count; at++) {
@@ -104,6 +123,9 @@ static outcome_t drain(int64_t now_ns) {
                 Py_FatalError("no memory for a datagram that has been taken");
             Py_DECREF(one);
         }
+        *found += count;
+        if (count && most == 1)
+            break;
     }
     if (!PyList_GET_SIZE(dialogue.foreign))
         return ARRIVED;
@@ -145,22 +167,22 @@ static void ask(const asked_t *asked) {
 }
 
 /* ARRIVED also if the call's own time is over: its caller looks at the clock. */
-static outcome_t wait_once(int64_t now_ns, const asked_t *asked) {
+static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     struct epoll_event events[EVENTS];
-    int64_t leave_ns = due_ns(), until_ns = leave_ns;
+    int64_t began_ns = *now_ns, leave_ns = due_ns(), until_ns = leave_ns;
     if (dialogue.live && asked->until_ns < leave_ns) /* a backup waits for the log, whatever the time */
         until_ns = asked->until_ns;
     uint64_t generation = dialogue.generation;
-    int count, urgent = 0;
-    if (now_ns >= leave_ns) {
+    int count, urgent = 0, found;
+    if (began_ns >= leave_ns) {
         tally.deadlines++;
         return LEAVE;
     }
     ask(asked);
     dialogue.waiting = true;
-    bool is_lazy = !dialogue.live && dialogue.lazy_ns > 0 && is_busy(now_ns);
+    bool is_lazy = !dialogue.live && dialogue.lazy_ns > 0 && is_busy(began_ns);
     Py_BEGIN_ALLOW_THREADS;
-    count = poll_network(events, until_ns);
+    count = poll_network(events, began_ns, until_ns);
     if (is_lazy && count == 1 && events[0].data.fd == dialogue.hearing_fd)
         urgent = rest();
     Py_END_ALLOW_THREADS;
@@ -170,27 +192,38 @@ static outcome_t wait_once(int64_t now_ns, const asked_t *asked) {
     }
     dialogue.waiting = false;
     ask_nothing();
-    if (!count && monotonic_ns() < leave_ns)
+    *now_ns = monotonic_ns();
+    dialogue.brisk = count == 1 && *now_ns - began_ns < BRISK_NS;
+    if (!count && *now_ns < leave_ns)
         return ARRIVED;
     if (count != 1 || urgent || events[0].data.fd != dialogue.hearing_fd) {
         *(count ? &tally.others : &tally.deadlines) += 1;
         return LEAVE; /* a deadline, a signal, or something else has come */
     }
-    return drain(monotonic_ns());
+    return drain(*now_ns, &found);
 }
 
-outcome_t wait_for_network(int64_t now_ns, const asked_t *asked) {
+/* `now_ns` is what the time was, and is. */
+outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked) {
     outcome_t outcome = wait_once(now_ns, asked);
     if (outcome == LEAVE)
         dialogue.left = true;
     return outcome;
 }
 
+/* What else may have come, too, if that was not looked at for long. */
 bool is_calm(int64_t now_ns) {
     struct epoll_event events[EVENTS];
-    int count = now_ns < due_ns() ? epoll_wait(dialogue.epoll_fd, events, EVENTS, 0) : -1;
-    bool is_calm = !count || (count == 1 && events[0].data.fd == dialogue.hearing_fd && drain(now_ns) == ARRIVED);
-    tally.meanwhile += is_calm && count;
+    int count = 1, found = 0;
+    bool is_calm = now_ns < due_ns();
+    events[0].data.fd = dialogue.hearing_fd;
+    if (is_calm && !is_brisk(now_ns)) {
+        dialogue.looked_ns = now_ns;
+        count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
+    }
+    if (is_calm && count)
+        is_calm = count == 1 && events[0].data.fd == dialogue.hearing_fd && drain(now_ns, &found) == ARRIVED;
+    tally.meanwhile += is_calm && found;
     if (!is_calm)
         dialogue.left = true;
     return is_calm;

@@ -1,0 +1,97 @@
+"""How a dialogue waits (`llft/dialogue/waiting.c`): in the socket that hears while messages come briskly."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from llft.core.determinizer.operations import Receive, Send
+from tests.unit.dialogue_native import native  # noqa: F401
+from tests.unit.dialogue_world import SECOND, World
+
+
+@pytest.fixture
+def world(native: Any) -> Iterator[World]:  # noqa: F811
+    made = World()
+    made.primary.talks = True
+    made.primary.core.pause_ns = SECOND
+    yield made
+    made.close()
+
+
+def says(world: World, text: bytes) -> None:
+    world.client.hear()
+    world.client.call(Send(1, text))
+    world.primary.feed(1)
+
+
+def be_brisk(world: World) -> None:
+    assert world.primary.lend()
+    for text in (b"one", b"two", b"three"):
+        says(world, text)
+        assert world.primary.talk(Receive(1, 100))
+        assert world.primary.talk(Send(1, text))
+
+
+def test_of_one_alone_a_message_is_taken_at_a_time(world: World) -> None:
+    primary = world.primary
+    be_brisk(world)
+    says(world, b"and")
+    says(world, b"again")
+    assert primary.talk(Receive(1, 100))
+    assert primary.result == b"and"
+    assert primary.talk(Receive(1, 100))
+    assert primary.result == b"again"
+    assert not primary.line.rest()
+
+
+def test_what_else_comes_is_seen_to_while_messages_come(world: World, native: Any) -> None:  # noqa: F811
+    """Not for each message, but soon."""
+    primary = world.primary
+    be_brisk(world)
+    primary.line.wake()
+    began_s, rounds = time.monotonic(), 0
+    while True:
+        assert time.monotonic() < began_s + 5
+        says(world, b"more")
+        if not primary.talk(Receive(1, 100)):
+            break
+        rounds += 1
+        primary.talk(Send(1, b"yes"))
+    assert rounds
+    assert time.monotonic() - began_s < 1
+    assert native.dialogue_statistics()["others"]
+
+
+def test_who_waits_in_the_socket_leaves_for_its_deadline(world: World) -> None:
+    """A few milliseconds late, if nothing comes."""
+    primary = world.primary
+    primary.lasts_ns = SECOND // 50
+    be_brisk(world)
+    began_s = time.monotonic()
+    assert not primary.talk(Receive(1, 100))
+    assert time.monotonic() - began_s < 1
+
+
+def test_who_waits_in_the_socket_leaves_for_a_signal(world: World) -> None:
+    """Its handler is the program's, and is run by it."""
+    caught: list[int] = []
+    primary = world.primary
+    primary.lasts_ns = 100 * SECOND
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: caught.append(number))
+    main = threading.main_thread().ident
+    assert main is not None
+    sender = threading.Timer(0.02, lambda: signal.pthread_kill(main, signal.SIGUSR1))
+    try:
+        be_brisk(world)
+        sender.start()
+        assert not primary.talk(Receive(1, 100))
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert caught
