@@ -41,7 +41,7 @@ static uint32_t digest_on(uint32_t digest, PyObject *data) {
 static bool is_paused(int64_t now_ns) { return now_ns - dialogue.last_ns > dialogue.pause_ns; }
 
 static bool is_here(int64_t now_ns) {
-    return dialogue.ident && dialogue.ident == PyThread_get_thread_ident() && !is_paused(now_ns) &&
+    return dialogue.ident && dialogue.ident == PyThread_get_thread_ident() && !dialogue.left && !is_paused(now_ns) &&
            dialogue.births.size < BIRTHS_MAX && dialogue.called_count < CALLED_MAX;
 }
 

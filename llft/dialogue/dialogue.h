@@ -177,7 +177,8 @@ typedef struct {
     int64_t looked_ns;   /* when all descriptors were looked at */
     /* What the core is told of it all. */
     int64_t thread, receive_kind, send_kind, clock_kind, select_kind, random_kind;
-    int64_t last_ns, pause_ns, deadline_ns, heard_ns;
+    int64_t last_ns, pause_ns, heard_ns;
+    int64_t deadline_ns, late_ns; /* the second: of what cannot wait while messages come briskly */
     int64_t quantum, calls, pick, count;
     bool is_alone; /* at a backup: no other thread is parked, so whoever is picked next is known */
     int64_t context_pick, context_thread, context_fd, context_timestamp, context_clock_id;

@@ -1,8 +1,8 @@
 /* How a call of a dialogue waits for the network.
  *
  * Where messages come one soon after the other a primary waits in the socket that hears them, and for nothing else:
- * that is two system calls less for each. What else may come is looked at with the next deadline, or when nothing
- * came for a moment, but not later than OTHERS_NS.
+ * that is two system calls less for each. What else may come is looked at with the next deadline that cannot wait,
+ * or when nothing came for a moment, but not later than OTHERS_NS.
  *
  * Laws:
  *
@@ -27,7 +27,8 @@ enum {
     SLEEPS_BETWEEN = 64,
     NS_IN_MS = 1000000,
     BRISK_NS = NS_IN_MS,
-    OTHERS_NS = 5 * NS_IN_MS,
+    OTHERS_NS = 10 * NS_IN_MS,
+    PATIENCE_NS = 8 * NS_IN_MS, /* of the socket, and a bit */
 };
 
 tally_t tally;
@@ -86,12 +87,10 @@ static int poll_network(struct epoll_event *events, int64_t now_ns, int64_t unti
     int found = 0;
     if (dialogue.live && dialogue.spin_ns && is_promising(&spinning))
         found = has_looked(&spinning, look_for(spin_until_ns < until_ns ? spin_until_ns : until_ns));
-    if (!found && is_brisk(now_ns))
-        found = peek(0);
-    if (found) {
-        events[0].data.fd = dialogue.hearing_fd;
+    if (!found && is_brisk(now_ns) && until_ns - now_ns > PATIENCE_NS)
+        return peek(0);
+    if (found)
         return found;
-    }
     now_ns = monotonic_ns();
     dialogue.looked_ns = now_ns;
     int64_t left_ms = (until_ns - now_ns + NS_IN_MS - 1) / NS_IN_MS;
@@ -134,8 +133,8 @@ static outcome_t drain(int64_t now_ns, int *found) {
 }
 
 /* What is to be done at a primary by then, whether somebody waits or not. */
-static int64_t due_ns(void) {
-    int64_t until_ns = dialogue.deadline_ns;
+static int64_t due_ns(int64_t now_ns) {
+    int64_t until_ns = is_brisk(now_ns) ? dialogue.late_ns : dialogue.deadline_ns;
     for (int at = 0; dialogue.live && at < dialogue.connection_count; at++) {
         const connection_t *c = &dialogue.connections[at];
         if (c->retransmit_ns < until_ns)
@@ -168,8 +167,8 @@ static void ask(const asked_t *asked) {
 
 /* ARRIVED also if the call's own time is over: its caller looks at the clock. */
 static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
-    struct epoll_event events[EVENTS];
-    int64_t began_ns = *now_ns, leave_ns = due_ns(), until_ns = leave_ns;
+    struct epoll_event events[EVENTS] = {{.data.fd = dialogue.hearing_fd}};
+    int64_t began_ns = *now_ns, leave_ns = due_ns(began_ns), until_ns = leave_ns;
     if (dialogue.live && asked->until_ns < leave_ns) /* a backup waits for the log, whatever the time */
         until_ns = asked->until_ns;
     uint64_t generation = dialogue.generation;
@@ -215,7 +214,7 @@ outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked) {
 bool is_calm(int64_t now_ns) {
     struct epoll_event events[EVENTS];
     int count = 1, found = 0;
-    bool is_calm = now_ns < due_ns();
+    bool is_calm = now_ns < due_ns(now_ns);
     events[0].data.fd = dialogue.hearing_fd;
     if (is_calm && !is_brisk(now_ns)) {
         dialogue.looked_ns = now_ns;

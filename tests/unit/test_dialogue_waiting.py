@@ -78,6 +78,41 @@ def test_who_waits_in_the_socket_leaves_for_its_deadline(world: World) -> None:
     assert time.monotonic() - began_s < 1
 
 
+def test_a_beat_can_wait_while_messages_come(world: World) -> None:
+    """Somebody else beats meanwhile."""
+    primary = world.primary
+    primary.lasts_ns, primary.dialogues.patience_ns = SECOND // 50, 100 * SECOND
+    be_brisk(world)
+    until_s = time.monotonic() + 3 * primary.lasts_ns / SECOND
+    rounds = 0
+    while time.monotonic() < until_s:
+        says(world, b"more")
+        if not primary.talk(Receive(1, 100)):
+            break  # this machine was busy with others
+        rounds += 1
+        assert primary.talk(Send(1, b"yes"))
+    assert rounds
+    if primary.is_talking:
+        assert not primary.talk(Receive(1, 100)), "it was due long ago"
+
+
+def test_who_has_left_makes_no_more_calls(world: World) -> None:
+    """What it left for is to be seen to first."""
+    primary = world.primary
+    primary.lasts_ns = 100 * SECOND
+    assert primary.lend()
+    world.client.call(Send(1, b"one"))
+    again = primary.heard[0]
+    primary.feed(1)
+    assert primary.talk(Receive(1, 100))
+    world.client.call(Send(1, b"two"))
+    primary.heard.appendleft(again)
+    primary.feed(2)
+    assert not primary.talk(Receive(1, 100))
+    assert not primary.talk(Receive(1, 100)), "there is more in the socket"
+    assert primary.take_back() == 1
+
+
 def test_who_waits_in_the_socket_leaves_for_a_signal(world: World) -> None:
     """Its handler is the program's, and is run by it."""
     caught: list[int] = []
