@@ -26,7 +26,7 @@ enum {
     IN_VAIN_MAX = 4,
     SLEEPS_BETWEEN = 64,
     NS_IN_MS = 1000000,
-    BRISK_NS = NS_IN_MS,
+    BRISK_NS = 4 * NS_IN_MS,
     OTHERS_NS = 10 * NS_IN_MS,
     PATIENCE_NS = 8 * NS_IN_MS, /* of the socket, and a bit */
 };
