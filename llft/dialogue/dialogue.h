@@ -32,6 +32,8 @@
 
 bool may_be_counted(int levels); /* one call more, with so many levels of the stack left */
 void count_call(void);
+bool may_be_made(int levels); /* the same of a call behind which a collection may be made */
+int was_made(void); /* -1: an exception */
 
 extern PyMethodDef dialogue_methods[];
 int begin_dialogues(PyObject *module);

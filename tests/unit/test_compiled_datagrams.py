@@ -170,3 +170,49 @@ def test_misuse_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
             call()
     with pytest.raises(RuntimeError):
         datagrams.__init__(-1, 100, b"", b"", {}, b"")  # type: ignore[misc]
+
+
+def test_a_line_is_of_the_same_address_and_keeps_nothing_from_it() -> None:
+    """Who hears learns by it where this process is; and nobody else comes to have that address."""
+    group = "239.195.77.3"
+    keys, loopback = KeyRing(), socket.inet_aton("127.0.0.1")
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as hearing,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other,
+    ):
+        sending.bind(("127.0.0.1", 0))
+        sending.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, loopback)
+        hearing.bind((group, 0))
+        hearing.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + loopback)
+        for one in (sending, hearing):
+            one.settimeout(10)
+        own, to = sending.getsockname(), hearing.getsockname()
+        datagrams = compiled(keys, ANN, sends_as=Sealer(keys, 7, ANN, 4000), fd=sending.fileno())
+        opener = Opener(keys, BOB)
+        for has_line in (False, True, True):
+            if has_line:
+                datagrams.open_line(to)  # type: ignore[attr-defined]
+            datagrams.send(b"hello", Channel.TO_GROUP, (to,))  # type: ignore[attr-defined]
+            data, address = hearing.recvfrom(LARGEST)
+            found = opener.open(data)
+            assert found is not None
+            assert found[1] == b"hello"
+            assert address == own
+            hearing.sendto(b"yes", own)
+            assert sending.recv(10) == b"yes"
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with pytest.raises(OSError, match="in use"):
+            other.bind(own)
+        datagrams.close()  # type: ignore[attr-defined]
+
+
+def test_a_line_is_for_groups_alone(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Where nobody hears at the address of a process the kernel says so, and a line would fail for that."""
+    sending, hearing = pair
+    keys = KeyRing()
+    datagrams = compiled(keys, ANN, sends_as=Sealer(keys, 7, ANN, 4000), fd=sending.fileno())
+    before = set(os.listdir("/proc/self/fd"))
+    datagrams.open_line(hearing.getsockname())  # type: ignore[attr-defined]
+    assert set(os.listdir("/proc/self/fd")) == before
+    datagrams.close()  # type: ignore[attr-defined]

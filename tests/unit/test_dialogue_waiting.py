@@ -130,3 +130,46 @@ def test_who_waits_in_the_socket_leaves_for_a_signal(world: World) -> None:
         sender.join()
         signal.signal(signal.SIGUSR1, before)
     assert caught
+
+
+def test_a_collection_is_made_behind_its_call(world: World, native: Any) -> None:  # noqa: F811
+    """And does not end the dialogue: as many calls are between two of them as the usual way."""
+    primary, made = world.primary, []
+
+    def collect() -> None:
+        made.append((native.calls(), primary.is_talking, len(primary.line.said())))
+        native.set_calls(0)
+
+    native.set_calls(0)
+    native.begin([], 3)
+    native.collect_with(collect)
+    try:
+        be_brisk(world)
+        assert [(calls, talks) for calls, talks, _ in made] == [(3, True), (3, True)]
+        assert native.calls() == 0
+        assert primary.is_talking
+    finally:
+        native.collect_with(int)
+        native.begin([], 1 << 30)
+
+
+def test_what_a_collection_raises_is_the_program_s(world: World, native: Any) -> None:  # noqa: F811
+    """A handler that was due, say; the call was made."""
+
+    def fail() -> None:
+        native.set_calls(0)
+        raise InterruptedError("a handler")
+
+    primary = world.primary
+    assert primary.lend()
+    native.set_calls(0)
+    native.begin([], 1)
+    native.collect_with(fail)
+    try:
+        with pytest.raises(InterruptedError):
+            native.send(1, b"hello", True)
+    finally:
+        native.collect_with(int)
+        native.begin([], 1 << 30)
+    primary.take_back()
+    assert primary.core.messaging.table.by_fd[1].sent[-1].payload == b"hello"
