@@ -28,6 +28,7 @@ enum {
     NS_IN_MS = 1000000,
     BRISK_NS = 4 * NS_IN_MS,
     OTHERS_NS = 10 * NS_IN_MS,
+    SLEPT_NS = 3000, /* who did not wait for so long found something at once */
     PATIENCE_NS = 8 * NS_IN_MS, /* of the socket, and a bit */
 };
 
@@ -104,11 +105,10 @@ static int rest(void) {
     return ppoll(&urgent, 1, &time, NULL);
 }
 
-/* At a primary that talks with one alone, one message at a time: there are not more, as a rule, and to be told so
- * costs as much as a message. What is there all the same is the next call's. `found`: so many. */
-static outcome_t drain(int64_t now_ns, int *found) {
+/* One, or all that there are: `found` so many. */
+static outcome_t drain(int64_t now_ns, int most, int *found) {
     datagram_taken taken[AT_ONCE];
-    int drained = 0, most = dialogue.live && dialogue.connection_count == 1 ? 1 : AT_ONCE;
+    int drained = 0;
     *found = 0;
     for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= most) {
         int count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, taken, most, &drained);
@@ -165,6 +165,12 @@ static void ask(const asked_t *asked) {
     Py_XINCREF(asked->writing);
 }
 
+/* Of one that a primary has waited for, and that talks with it alone, there are not more, as a rule; to be told so
+ * costs as much as a message. What is there all the same is the next call's. */
+static int expected(int64_t waited_ns) {
+    return dialogue.live && dialogue.connection_count == 1 && waited_ns > SLEPT_NS ? 1 : AT_ONCE;
+}
+
 /* ARRIVED also if the call's own time is over: its caller looks at the clock. */
 static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     struct epoll_event events[EVENTS] = {{.data.fd = dialogue.hearing_fd}};
@@ -199,7 +205,7 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
         *(count ? &tally.others : &tally.deadlines) += 1;
         return LEAVE; /* a deadline, a signal, or something else has come */
     }
-    return drain(*now_ns, &found);
+    return drain(*now_ns, expected(*now_ns - began_ns), &found);
 }
 
 /* `now_ns` is what the time was, and is. */
@@ -221,7 +227,7 @@ bool is_calm(int64_t now_ns) {
         count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
     }
     if (is_calm && count)
-        is_calm = count == 1 && events[0].data.fd == dialogue.hearing_fd && drain(now_ns, &found) == ARRIVED;
+        is_calm = count == 1 && events[0].data.fd == dialogue.hearing_fd && drain(now_ns, AT_ONCE, &found) == ARRIVED;
     tally.meanwhile += is_calm && found;
     if (!is_calm)
         dialogue.left = true;

@@ -104,8 +104,6 @@ class CompiledUdpTransport(UdpTransport):
         if sender is None or len(destinations) > LINE_DESTINATIONS_MAX:
             return None
         newest = sender.windows[Channel.TO_GROUP].newest
-        for destination in destinations:
-            self._datagrams.open_line(destination)
         return self._datagrams, self._filenos[0], newest, BIRTH.pack(*birth_id), destinations
 
     def heard_on_line(self, birth_id: BirthId, numbers: list[int]) -> None:
@@ -131,7 +129,6 @@ class CompiledUdpTransport(UdpTransport):
         super().close()
 
     def abandon(self) -> None:
-        self._datagrams.abandon()
         self._datagrams.close()
         super().abandon()
 

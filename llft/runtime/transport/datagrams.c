@@ -11,12 +11,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "blake2b.h"
 #include "datagrams.h"
@@ -35,17 +33,7 @@ enum {
     CHANNEL_BIT = 62,
     AT_ONCE = 32, /* received by one call */
     CRC_BYTES = 4,
-    LINES_MAX = 64,
-    FIRST_FD = 600, /* as `runtime.poller` has it */
 };
-
-/* A socket of the same address as the one that sends, for one multicast address alone: the kernel looks for the way
- * there once, and not for every datagram. It hears nothing, for nothing comes from such an address. */
-typedef struct {
-    uint32_t ip;
-    uint16_t port;
-    int fd;
-} line_t;
 
 static const uint8_t CRC_PADDING[MAC_BYTES - CRC_BYTES] = "llft, no key";
 
@@ -65,8 +53,6 @@ typedef struct {
     struct mmsghdr messages[AT_ONCE];
     struct iovec pieces[AT_ONCE];
     struct sockaddr_in addresses[AT_ONCE];
-    line_t lines[LINES_MAX];
-    int line_count;
     unsigned long long sent, sent_bytes, received_bytes, lost_at_sending, receive_errors;
     unsigned long long malformed, wrong_key, own;
 } Datagrams;
@@ -135,69 +121,12 @@ static int read_address(PyObject *pair, struct sockaddr_in *address) {
     return 0;
 }
 
-/* -1: there is none. */
-static int line_to(const Datagrams *self, const struct sockaddr_in *to) {
-    for (int i = 0; i < self->line_count; i++)
-        if (self->lines[i].ip == to->sin_addr.s_addr && self->lines[i].port == to->sin_port) return self->lines[i].fd;
-    return -1;
-}
-
-static int bind_beside(int fd, int own_fd, const struct sockaddr_in *to) {
-    struct sockaddr_in own;
-    struct in_addr interface;
-    socklen_t own_size = sizeof own, interface_size = sizeof interface, ttl_size = sizeof(int);
-    int yes = 1, no = 0, ttl;
-    if (getsockname(own_fd, (struct sockaddr *)&own, &own_size) < 0 ||
-        getsockopt(own_fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, &interface_size) < 0 ||
-        getsockopt(own_fd, IPPROTO_IP, IP_MULTICAST_TTL, &ttl, &ttl_size) < 0 ||
-        setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface) < 0 ||
-        setsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &ttl, sizeof ttl) < 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0 ||
-        setsockopt(own_fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0)
-        return -1;
-    int failed = bind(fd, (struct sockaddr *)&own, own_size) < 0 ||
-                 connect(fd, (const struct sockaddr *)to, sizeof *to) < 0;
-    setsockopt(own_fd, SOL_SOCKET, SO_REUSEADDR, &no, sizeof no); /* nobody else is to have this address */
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &no, sizeof no);
-    return failed ? -1 : 0;
-}
-
-/* -1: it cannot be made; then there is the usual way. */
-static int open_line_to(int own_fd, const struct sockaddr_in *to) {
-    int low = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    int fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, FIRST_FD);
-    if (low >= 0) close(low);
-    if (fd >= 0 && bind_beside(fd, own_fd, to) < 0) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-/* open_line(address): for a multicast address. Only while no thread of the program could open something, for a
- * moment it has a number that might be the program's. */
-static PyObject *open_line(Datagrams *self, PyObject *pair) {
-    struct sockaddr_in to;
-    if (read_address(pair, &to) < 0) return NULL;
-    if (IN_MULTICAST(ntohl(to.sin_addr.s_addr)) && self->line_count < LINES_MAX && self->sending_fd >= 0) {
-        int is_new = 1;
-        for (int i = 0; i < self->line_count; i++)
-            if (self->lines[i].ip == to.sin_addr.s_addr && self->lines[i].port == to.sin_port) is_new = 0;
-        if (is_new)
-            self->lines[self->line_count++] =
-                (line_t){to.sin_addr.s_addr, to.sin_port, open_line_to(self->sending_fd, &to)};
-    }
-    Py_RETURN_NONE;
-}
-
 /* Nothing blocks, and what the network does not take is lost; but what would fail for ever is an error. */
 static int send_to(Datagrams *self, const struct sockaddr_in *address, size_t size) {
     ssize_t done;
-    int line = line_to(self, address);
     do {
-        done = line >= 0 ? send(line, self->outgoing, size, MSG_DONTWAIT)
-                         : sendto(self->sending_fd, self->outgoing, size, MSG_DONTWAIT,
-                                  (const struct sockaddr *)address, sizeof *address);
+        done = sendto(self->sending_fd, self->outgoing, size, MSG_DONTWAIT, (const struct sockaddr *)address,
+                      sizeof *address);
     } while (done < 0 && errno == EINTR);
     if (done >= 0) {
         self->sent++;
@@ -448,16 +377,8 @@ static PyObject *set_prefix(Datagrams *self, PyObject *value) {
     Py_RETURN_NONE;
 }
 
-/* Its numbers are another's already, in a process restored from an image. */
-static PyObject *abandon(Datagrams *self, PyObject *unused) {
-    self->line_count = 0;
-    Py_RETURN_NONE;
-}
-
 /* Its numbers may be another's from now on. */
 static PyObject *close_it(Datagrams *self, PyObject *unused) {
-    while (self->line_count > 0)
-        if (self->lines[--self->line_count].fd >= 0) close(self->lines[self->line_count].fd);
     PyMem_Free(self->outgoing);
     PyMem_RawFree(self->incoming);
     self->outgoing = self->incoming = NULL;
@@ -484,8 +405,6 @@ static PyMethodDef METHODS[] = {
     {"send", (PyCFunction)send_data, METH_VARARGS, "send(data, channel, addresses): sealed once, to each."},
     {"receive", (PyCFunction)receive, METH_VARARGS, "receive(fd, most): what has come and is authentic."},
     {"set_prefix", (PyCFunction)set_prefix, METH_O, "set_prefix(prefix): of what is sealed from now on."},
-    {"open_line", (PyCFunction)open_line, METH_O, "open_line(address): a shorter way to a multicast address."},
-    {"abandon", (PyCFunction)abandon, METH_NOARGS, "abandon(): before close(), where its descriptors are not its own."},
     {"close", (PyCFunction)close_it, METH_NOARGS, "close(): nothing is sent or received from now on."},
     {"counts", (PyCFunction)counts, METH_NOARGS, "counts(): by name."},
     {NULL, NULL, 0, NULL},

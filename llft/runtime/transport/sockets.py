@@ -1,5 +1,6 @@
-"""How our sockets are made: never blocking (but for `be_patient`), closed on exec, and with descriptor numbers
-far above the program's, which are to be alike at all replicas. Constants come from `_socket`: those nobody patches.
+"""How our sockets are made: never blocking (but for `be_patient`), closed on exec, and with descriptor
+numbers far above the program's, which are to be alike at all replicas. Constants come from `_socket`: those
+nobody patches.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def adopt(fd: int, kind: int) -> originals.Socket:
 
 
 def be_patient(sock: originals.Socket) -> None:
-    """Whoever does not say that it will not wait waits for a moment: C that hears (`llft/dialogue/waiting.c`).
-    All others say so."""
+    """Whoever does not say that it will not wait waits for a moment: C that hears, in a dialogue
+    (`llft/dialogue/waiting.c`). All others say so."""
     sock.setblocking(True)
     sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, PATIENCE.pack(0, PATIENCE_US))
 
