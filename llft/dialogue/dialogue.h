@@ -277,6 +277,7 @@ typedef enum { WAIT, LEAVE, ARRIVED, HANDED } outcome_t;
 int64_t monotonic_ns(void);
 outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked);
 void ask_nothing(void);
+PyObject *take_left_behind(PyObject *module, PyObject *none);
 bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the dialogue */
 
 /* How often, since the process began: for people. */

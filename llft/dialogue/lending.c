@@ -386,6 +386,7 @@ PyMethodDef dialogue_methods[] = {
     {"know", (PyCFunction)(void (*)(void))know, METH_FASTCALL, "Which connection a socket has."},
     {"forget_known", forget_known, METH_O, "A connection's socket is in a state that only Python knows."},
     {"dialogue_statistics", statistics, METH_NOARGS, "What happened how often."},
+    {"take_left_behind", take_left_behind, METH_NOARGS, "Datagrams that a thread heard which has had its call taken away."},
     {"take_dialogue_back", take_back, METH_NOARGS, "What has become of it."},
     {0},
 };

@@ -1,7 +1,7 @@
 /* How a call of a dialogue waits for the network.
  *
  * Where messages come one soon after the other a primary waits in the socket that hears them, and for nothing else:
- * that is two system calls less for each. What else may come is looked at with the next deadline that cannot wait,
+ * that is a system call less for each. What else may come is looked at with the next deadline that cannot wait,
  * or when nothing came for a moment, but not later than OTHERS_NS.
  *
  * Laws:
@@ -14,6 +14,7 @@
 #include "dialogue.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -60,11 +61,19 @@ static int has_looked(looks_t *looks, int found) {
     return found;
 }
 
-/* 1: something is there to be heard, or wrong. 0: nothing came within the socket's patience, which is a few
- * milliseconds (`transport.compiled_udp`), or it has none. -1: a signal. */
-static int peek(int flags) {
-    uint8_t first;
-    if (recv(dialogue.hearing_fd, &first, sizeof first, MSG_PEEK | flags) >= 0)
+/* What a thread that waits in the socket has taken from it. There is one such thread at most. */
+static struct {
+    uint8_t data[1 << 16];
+    ssize_t size; /* -1: nothing */
+    struct sockaddr_in from;
+} heard;
+
+/* 1: something is heard, or wrong. 0: nothing came within the socket's patience, which is a few milliseconds
+ * (`transport.compiled_udp`), or it has none. -1: a signal. */
+static int hear_one(int flags) {
+    socklen_t size = sizeof heard.from;
+    heard.size = recvfrom(dialogue.hearing_fd, heard.data, sizeof heard.data, flags, (struct sockaddr *)&heard.from, &size);
+    if (heard.size >= 0)
         return 1;
     return errno == EINTR ? -1 : errno != EAGAIN;
 }
@@ -72,7 +81,7 @@ static int peek(int flags) {
 static int look_for(int64_t until_ns) {
     int found = 0;
     while (!found && monotonic_ns() < until_ns)
-        found = peek(MSG_DONTWAIT);
+        found = hear_one(MSG_DONTWAIT);
     return found;
 }
 
@@ -89,7 +98,7 @@ static int poll_network(struct epoll_event *events, int64_t now_ns, int64_t unti
     if (dialogue.live && dialogue.spin_ns && is_promising(&spinning))
         found = has_looked(&spinning, look_for(spin_until_ns < until_ns ? spin_until_ns : until_ns));
     if (!found && is_brisk(now_ns) && until_ns - now_ns > PATIENCE_NS)
-        return peek(0);
+        return hear_one(0);
     if (found)
         return found;
     now_ns = monotonic_ns();
@@ -105,31 +114,70 @@ static int rest(void) {
     return ppoll(&urgent, 1, &time, NULL);
 }
 
-/* One, or all that there are: `found` so many. */
-static outcome_t drain(int64_t now_ns, int most, int *found) {
-    datagram_taken taken[AT_ONCE];
-    int drained = 0;
-    *found = 0;
-    for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= most) {
-        int count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, taken, most, &drained);
-        if (count < 0)
-            Py_FatalError("the network cannot be read");
-        for (int at = 0; at < count; at++) {
-            if (!PyList_GET_SIZE(dialogue.foreign) && take_datagram(&taken[at], now_ns))
-                continue;
-            PyObject *one = datagram->as_tuple(&taken[at]);
-            if (!one || PyList_Append(dialogue.foreign, one) < 0)
-                Py_FatalError("no memory for a datagram that has been taken");
-            Py_DECREF(one);
-        }
-        *found += count;
-        if (count && most == 1)
-            break;
-    }
+static void append(PyObject *list, const datagram_taken *taken) {
+    PyObject *one = datagram->as_tuple(taken);
+    if (!one || PyList_Append(list, one) < 0)
+        Py_FatalError("no memory for a datagram that has been taken");
+    Py_DECREF(one);
+}
+
+static void look_at(const datagram_taken *taken, int64_t now_ns) {
+    if (PyList_GET_SIZE(dialogue.foreign) || !take_datagram(taken, now_ns))
+        append(dialogue.foreign, taken);
+}
+
+static outcome_t verdict(void) {
     if (!PyList_GET_SIZE(dialogue.foreign))
         return ARRIVED;
     tally.foreign++;
     return LEAVE;
+}
+
+static int drain(int64_t now_ns) {
+    datagram_taken taken[AT_ONCE];
+    int drained = 0, found = 0;
+    for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= AT_ONCE) {
+        int count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, taken, AT_ONCE, &drained);
+        if (count < 0)
+            Py_FatalError("the network cannot be read");
+        for (int at = 0; at < count; at++)
+            look_at(&taken[at], now_ns);
+        found += count;
+    }
+    return found;
+}
+
+/* What was waited for, and what else is there. Of one that a primary has slept for, and that talks with it alone,
+ * there is not more, as a rule; to be told so costs as much as half a message, so it is the next call's. */
+static outcome_t take_all(int64_t now_ns, int64_t waited_ns) {
+    datagram_taken taken;
+    bool has_heard = heard.size >= 0;
+    if (has_heard && datagram->open(dialogue.datagrams, heard.data, (size_t)heard.size, &heard.from, &taken))
+        look_at(&taken, now_ns);
+    if (!has_heard || waited_ns < SLEPT_NS || dialogue.connection_count > 1)
+        drain(now_ns);
+    return verdict();
+}
+
+/* -- left behind ------------------------------------------------------------------------------------- */
+
+static PyObject *left_behind; /* a list: what was heard by a thread that had its call taken away meanwhile */
+
+static void leave_behind(PyObject *datagrams) {
+    datagram_taken taken;
+    if (heard.size < 0 || !datagram->open(datagrams, heard.data, (size_t)heard.size, &heard.from, &taken))
+        return;
+    if (!left_behind && !(left_behind = PyList_New(0)))
+        Py_FatalError("no memory for a datagram that has been taken");
+    append(left_behind, &taken);
+}
+
+/* take_left_behind() */
+PyObject *take_left_behind(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    PyObject *list = left_behind;
+    left_behind = NULL;
+    return list ? list : PyList_New(0);
 }
 
 /* What is to be done at a primary by then, whether somebody waits or not. */
@@ -165,10 +213,23 @@ static void ask(const asked_t *asked) {
     Py_XINCREF(asked->writing);
 }
 
-/* Of one that a primary has waited for, and that talks with it alone, there are not more, as a rule; to be told so
- * costs as much as a message. What is there all the same is the next call's. */
-static int expected(int64_t waited_ns) {
-    return dialogue.live && dialogue.connection_count == 1 && waited_ns > SLEPT_NS ? 1 : AT_ONCE;
+/* Without the interpreter's lock meanwhile. HANDED: the dialogue was taken back. */
+static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, struct epoll_event *events, int *count) {
+    uint64_t generation = dialogue.generation;
+    PyObject *datagrams = Py_NewRef(dialogue.datagrams);
+    bool is_lazy = !dialogue.live && dialogue.lazy_ns > 0 && is_busy(now_ns);
+    dialogue.waiting = true;
+    heard.size = -1;
+    Py_BEGIN_ALLOW_THREADS;
+    *count = poll_network(events, now_ns, until_ns);
+    if (is_lazy && *count == 1 && events[0].data.fd == dialogue.hearing_fd && rest())
+        *count = EVENTS; /* something urgent, too */
+    Py_END_ALLOW_THREADS;
+    bool is_same = dialogue.generation == generation;
+    if (!is_same)
+        leave_behind(datagrams);
+    Py_DECREF(datagrams);
+    return is_same ? ARRIVED : HANDED;
 }
 
 /* ARRIVED also if the call's own time is over: its caller looks at the clock. */
@@ -177,21 +238,13 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     int64_t began_ns = *now_ns, leave_ns = due_ns(began_ns), until_ns = leave_ns;
     if (dialogue.live && asked->until_ns < leave_ns) /* a backup waits for the log, whatever the time */
         until_ns = asked->until_ns;
-    uint64_t generation = dialogue.generation;
-    int count, urgent = 0, found;
+    int count;
     if (began_ns >= leave_ns) {
         tally.deadlines++;
         return LEAVE;
     }
     ask(asked);
-    dialogue.waiting = true;
-    bool is_lazy = !dialogue.live && dialogue.lazy_ns > 0 && is_busy(began_ns);
-    Py_BEGIN_ALLOW_THREADS;
-    count = poll_network(events, began_ns, until_ns);
-    if (is_lazy && count == 1 && events[0].data.fd == dialogue.hearing_fd)
-        urgent = rest();
-    Py_END_ALLOW_THREADS;
-    if (dialogue.generation != generation) {
+    if (sleep_until(began_ns, until_ns, events, &count) == HANDED) {
         tally.handed++;
         return HANDED;
     }
@@ -201,11 +254,11 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     dialogue.brisk = count == 1 && *now_ns - began_ns < BRISK_NS;
     if (!count && *now_ns < leave_ns)
         return ARRIVED;
-    if (count != 1 || urgent || events[0].data.fd != dialogue.hearing_fd) {
+    if (count != 1 || events[0].data.fd != dialogue.hearing_fd) {
         *(count ? &tally.others : &tally.deadlines) += 1;
         return LEAVE; /* a deadline, a signal, or something else has come */
     }
-    return drain(*now_ns, expected(*now_ns - began_ns), &found);
+    return take_all(*now_ns, *now_ns - began_ns);
 }
 
 /* `now_ns` is what the time was, and is. */
@@ -226,8 +279,11 @@ bool is_calm(int64_t now_ns) {
         dialogue.looked_ns = now_ns;
         count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
     }
-    if (is_calm && count)
-        is_calm = count == 1 && events[0].data.fd == dialogue.hearing_fd && drain(now_ns, AT_ONCE, &found) == ARRIVED;
+    if (is_calm && count) {
+        is_calm = count == 1 && events[0].data.fd == dialogue.hearing_fd;
+        found = is_calm ? drain(now_ns) : 0;
+        is_calm = is_calm && verdict() == ARRIVED;
+    }
     tally.meanwhile += is_calm && found;
     if (!is_calm)
         dialogue.left = true;

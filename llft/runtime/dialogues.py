@@ -249,8 +249,11 @@ class Dialogues:
         self._driver.poller.wake()
 
     def was_noticed(self) -> None:
-        """By the thread. Lock held."""
+        """By the thread. Lock held. What it has heard meanwhile was for this process."""
         self.leaving = None
+        left_behind = native.take_left_behind()
+        if left_behind and self.line is not None:
+            self._driver.arrivals.put(self.line.open_all(left_behind))
         self._driver.poller.awaited = False
 
 

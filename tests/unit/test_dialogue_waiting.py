@@ -11,15 +11,21 @@ from typing import Any
 import pytest
 
 from llft.core.determinizer.operations import Receive, Send
+from llft.instant import MS
 from tests.unit.dialogue_native import native  # noqa: F401
 from tests.unit.dialogue_world import SECOND, World
 
 
-@pytest.fixture
-def world(native: Any) -> Iterator[World]:  # noqa: F811
+def new_world() -> World:
     made = World()
     made.primary.talks = True
     made.primary.core.pause_ns = SECOND
+    return made
+
+
+@pytest.fixture
+def world(native: Any) -> Iterator[World]:  # noqa: F811
+    made = new_world()
     yield made
     made.close()
 
@@ -50,8 +56,9 @@ def test_what_is_there_already_is_taken_at_once(world: World) -> None:
     assert heard == b"andagain"
 
 
-def test_of_one_alone_a_message_is_taken_at_a_time(world: World) -> None:
-    """Of those that it waits for."""
+def first_of_two() -> bytes:
+    """What a call gets that sleeps until two messages come."""
+    world = new_world()
     primary, came = world.primary, []
     primary.lasts_ns = 100 * SECOND
     be_brisk(world)
@@ -60,12 +67,25 @@ def test_of_one_alone_a_message_is_taken_at_a_time(world: World) -> None:
         came.append(primary.heard.popleft())
     later = threading.Timer(0.002, lambda: [primary.line.put(data) for data in came])
     later.start()
-    assert primary.talk(Receive(1, 100))
-    assert primary.result == b"and"
-    later.join()
-    assert primary.talk(Receive(1, 100))
-    assert primary.result == b"again"
-    assert not primary.line.rest()
+    try:
+        assert primary.talk(Receive(1, 100))
+        first: bytes = primary.result
+        later.join()
+        if first == b"and":
+            assert primary.talk(Receive(1, 100))
+            assert primary.result == b"again"
+    finally:
+        later.join()
+        world.close()
+    return first
+
+
+def test_of_one_alone_a_message_is_taken_at_a_time(native: Any) -> None:  # noqa: F811
+    """Of those that it sleeps for. A machine that is busy may make it look at more."""
+    until_s = time.monotonic() + 10
+    while (first := first_of_two()) != b"and":
+        assert first == b"andagain"
+        assert time.monotonic() < until_s
 
 
 def test_what_else_comes_is_seen_to_while_messages_come(world: World, native: Any) -> None:  # noqa: F811
@@ -96,22 +116,55 @@ def test_who_waits_in_the_socket_leaves_for_its_deadline(world: World) -> None:
     assert time.monotonic() - began_s < 1
 
 
-def test_a_beat_can_wait_while_messages_come(world: World) -> None:
-    """Somebody else beats meanwhile."""
+def late_by_ns(patience_ns: int) -> int:
+    """How long after its deadline it leaves, though messages come."""
+    world = new_world()
     primary = world.primary
-    primary.lasts_ns, primary.dialogues.patience_ns = SECOND // 50, 100 * SECOND
+    primary.lasts_ns, primary.dialogues.patience_ns = 3 * MS, patience_ns
+    try:
+        due_ns = time.monotonic_ns() + primary.lasts_ns
+        be_brisk(world)
+        while primary.talk(Receive(1, 100)) and primary.talk(Send(1, b"yes")):
+            says(world, b"more")
+        return time.monotonic_ns() - due_ns
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize("can_wait", [True, False])
+def test_a_beat_can_wait_while_messages_come(native: Any, can_wait: bool) -> None:  # noqa: F811
+    """If somebody else beats meanwhile. A machine that is busy makes one leave sooner, or later."""
+    until_s = time.monotonic() + 10
+    while (late_by_ns(100 * SECOND if can_wait else 0) > 2 * MS) != can_wait:
+        assert time.monotonic() < until_s
+
+
+def test_what_is_heard_by_one_whose_call_is_taken_away_is_kept(world: World, native: Any) -> None:  # noqa: F811
+    """It waits in the socket, and learns of that by what it hears."""
+    primary = world.primary
+    primary.lasts_ns = 100 * SECOND
     be_brisk(world)
-    until_s = time.monotonic() + 3 * primary.lasts_ns / SECOND
-    rounds = 0
-    while time.monotonic() < until_s:
-        says(world, b"more")
-        if not primary.talk(Receive(1, 100)):
-            break  # this machine was busy with others
-        rounds += 1
-        assert primary.talk(Send(1, b"yes"))
-    assert rounds
-    if primary.is_talking:
-        assert not primary.talk(Receive(1, 100)), "it was due long ago"
+    primary.take_back()
+    world.client.hear()
+    world.client.call(Send(1, b"more"))
+    came = primary.heard.popleft()
+    waits = threading.Event()
+
+    def take_away() -> None:
+        while not native.is_waiting():
+            waits.wait(0.0005)
+        primary.take_back()
+        primary.line.put(came)
+
+    other = threading.Thread(target=take_away)
+    assert primary.lend()
+    other.start()
+    try:
+        assert native.receive(1, 100, True) is native.HANDED
+    finally:
+        other.join()
+    primary.dialogues.was_noticed()
+    assert list(primary.heard) + primary.line.rest() == [came]
 
 
 def test_who_has_left_makes_no_more_calls(world: World) -> None:

@@ -237,14 +237,6 @@ static void prepare_receiving(Datagrams *self) {
     }
 }
 
-/* As many as have come; for one alone there is a cheaper call. */
-static int receive_some(Datagrams *self, int fd, int wanted) {
-    if (wanted > 1) return recvmmsg(fd, self->messages, (unsigned)wanted, MSG_DONTWAIT, NULL);
-    ssize_t size = recvmsg(fd, &self->messages[0].msg_hdr, MSG_DONTWAIT);
-    self->messages[0].msg_len = size < 0 ? 0 : (unsigned)size;
-    return size < 0 ? -1 : 1;
-}
-
 static int take(PyObject *object, int fd, datagram_taken *taken, int most, int *drained) {
     Datagrams *self = (Datagrams *)object;
     int wanted = most < AT_ONCE ? most : AT_ONCE, found = 0;
@@ -253,7 +245,7 @@ static int take(PyObject *object, int fd, datagram_taken *taken, int most, int *
         PyErr_SetString(PyExc_RuntimeError, "it was never begun, or is closed");
         return -1;
     }
-    int count = receive_some(self, fd, wanted);
+    int count = recvmmsg(fd, self->messages, (unsigned)wanted, MSG_DONTWAIT, NULL);
     if (count < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
         if (errno == EBADF || errno == EMSGSIZE || errno == ENOTSOCK) {
@@ -274,6 +266,15 @@ static int take(PyObject *object, int fd, datagram_taken *taken, int most, int *
     }
     *drained = count < wanted;
     return found;
+}
+
+static int open_one(PyObject *object, const uint8_t *datagram, size_t size, const struct sockaddr_in *from,
+                    datagram_taken *taken) {
+    Datagrams *self = (Datagrams *)object;
+    if (!is_authentic(self, datagram, size)) return 0;
+    self->received_bytes += size;
+    *taken = opened(datagram, size, from);
+    return 1;
 }
 
 static PyObject *receive(Datagrams *self, PyObject *args) {
@@ -307,7 +308,7 @@ static int send_pieces(PyObject *object, const struct iovec *pieces, int count, 
     return 0;
 }
 
-static datagram_functions FUNCTIONS = {take, as_tuple, send_pieces, read_address};
+static datagram_functions FUNCTIONS = {take, open_one, as_tuple, send_pieces, read_address};
 
 /* -- the type ------------------------------------------------------------------------------------- */
 
