@@ -123,7 +123,8 @@ def late_by_ns(patience_ns: int) -> int:
     primary.lasts_ns, primary.dialogues.patience_ns = 3 * MS, patience_ns
     try:
         due_ns = time.monotonic_ns() + primary.lasts_ns
-        be_brisk(world)
+        assert primary.lend()
+        says(world, b"one")
         while primary.talk(Receive(1, 100)) and primary.talk(Send(1, b"yes")):
             says(world, b"more")
         return time.monotonic_ns() - due_ns
