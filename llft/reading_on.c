@@ -43,6 +43,7 @@ static struct {
 
 static int calls, calls_max = 1;
 static PyObject *waiting; /* a list: what the main thread is to do before it goes on */
+static PyObject *collector; /* makes a collection that is due, and begins to count anew; NULL: the usual way does */
 
 /* The usual way takes levels of the stack that a call in a run does not. Where there is not room for both, all
  * go the usual way: else a RecursionError would come at another call than at other replicas. And who traces or
@@ -63,6 +64,19 @@ bool may_be_counted(int levels) {
 
 void count_call(void) {
     calls++;
+}
+
+bool may_be_made(int levels) {
+    return calls + (collector ? 0 : 1) < calls_max && waiting && !PyList_GET_SIZE(waiting) && is_plain(levels);
+}
+
+/* The collection comes behind the call, as it does the usual way (`interpose.passage`). */
+int was_made(void) {
+    if (++calls < calls_max || !collector)
+        return 0;
+    PyObject *done = PyObject_CallNoArgs(collector);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
 }
 
 static int may_call(void) {
@@ -336,6 +350,13 @@ static PyObject *begin(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+/* collect_with(function) */
+static PyObject *collect_with(PyObject *module, PyObject *function) {
+    (void)module;
+    Py_XSETREF(collector, Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
 static PyObject *called(PyObject *module, PyObject *none) {
     (void)module, (void)none;
     return PyBool_FromLong(++calls >= calls_max);
@@ -363,6 +384,7 @@ static PyMethodDef methods[] = {
     {"open_log", open_log, METH_VARARGS, "Lend a thread what the log says of its next calls."},
     {"is_open", is_open, METH_NOARGS, "Whether a run is lent."},
     {"close", close_run, METH_NOARGS, "Take it back: what was called."},
+    {"collect_with", collect_with, METH_O, "What makes a collection that is due behind a call of a dialogue."},
     {"begin", begin, METH_VARARGS, "What must be empty, and how many calls are between two collections."},
     {"called", called, METH_NOARGS, "A call the usual way: whether a collection is due."},
     {"calls", get_calls, METH_NOARGS, "Since the last collection."},

@@ -41,9 +41,12 @@ class Dialogue:
         self._connections: list[Connection] = []
         """Those that are lent."""
 
-    def lend(self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds) -> Lent | None:
-        """To the thread that is out and may have to wait for these descriptors; None: not now."""
-        lent = self._lender.lend(thread, fds, now_ns, kinds)
+    def lend(
+        self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds, patience_ns: int = 0
+    ) -> Lent | None:
+        """To the thread that is out and may have to wait for these descriptors; None: not now. `patience_ns`:
+        so long a beat of a primary's can wait."""
+        lent = self._lender.lend(thread, fds, now_ns, kinds, patience_ns)
         if lent is not None:
             table = self._replica.messaging.table.by_fd
             self._connections = [table[fd] for fd in fds if fd != LISTENER]

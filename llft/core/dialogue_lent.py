@@ -67,7 +67,9 @@ class Lender:
             and config.replication is Replication.SEMI_ACTIVE
         )
 
-    def lend(self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds) -> Lent | None:
+    def lend(
+        self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds, patience_ns: int
+    ) -> Lent | None:
         """To the thread that is out and may have to wait for these descriptors; None: not now."""
         replica = self._replica
         if not self._possible or not self._is_quiet(thread, fds, now_ns) or self._deadline_ns() <= now_ns:
@@ -82,7 +84,7 @@ class Lender:
         if replica.live:
             lane.flush()
         numbers = (
-            *self._numbers(thread, kinds),
+            *self._numbers(thread, kinds, self._late_ns(connections, patience_ns)),
             int(not replica.live and self._has_read_all(connections)),
             *self._who(),
         )
@@ -226,7 +228,7 @@ class Lender:
         performed = self._engine.outside.counts.get((kind, identifier), 0)
         return performed, context.counts.get(identifier << 4 | kind, 0)
 
-    def _numbers(self, thread: ThreadId, kinds: Kinds) -> tuple[int, ...]:
+    def _numbers(self, thread: ThreadId, kinds: Kinds, late_ns: int) -> tuple[int, ...]:
         replica, lane, engine = self._replica, self._messaging.lane, self._engine
         assert isinstance(engine, TokenEngine)
         limits, timeouts, scheduler = replica.config.limits, replica.config.timeouts, engine.scheduler
@@ -238,7 +240,7 @@ class Lender:
         kind, select_id = parking_id(thread)
         return (
             *(int(replica.live), int(replica.outbox.journalling), thread, *kinds),
-            *(replica.last_step_ns, replica.pause_ns, self._deadline_ns()),
+            *(replica.last_step_ns, replica.pause_ns, self._deadline_ns(), late_ns),
             *(scheduler.quantum_calls, scheduler.calls, scheduler.pick_count, count, int(not engine.parked)),
             *(context.pick, context.thread, context.fd, context.timestamp),
             *(
@@ -260,6 +262,14 @@ class Lender:
         self.deadline_ns = min(self._replica.next_deadline(), self._engine.outside.deadlines.earliest())
         self._replica.asking.is_lent = False
         return self.deadline_ns
+
+    def _late_ns(self, connections: list[Connection], patience_ns: int) -> int:
+        """The same of what cannot wait, while messages come one soon after the other."""
+        deadline_ns = self._deadline_ns()
+        if not self._replica.live or not patience_ns:
+            return deadline_ns
+        late_ns = self._replica.timers.late_deadline(patience_ns, connections)
+        return max(deadline_ns, min(late_ns, self._engine.outside.deadlines.earliest()))
 
     def _who(self) -> tuple[int, ...]:
         """Of the journal's records: group, process and view."""

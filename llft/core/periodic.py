@@ -9,7 +9,7 @@ Laws:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from llft.core.messaging.connection import Connection
 from llft.core.standing import BACKUP, PRIMARY
@@ -18,6 +18,9 @@ from llft.wire.messages import MessageType
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
+
+LOOKED_AT_MAX: Final = 64
+"""Where there are more connections, nobody looks at all of them."""
 
 
 class PeriodicProcessing:
@@ -112,6 +115,21 @@ class PeriodicProcessing:
             # An embryo at a backup; what is closed is forgotten when all members know of its end.
             due_ns = min(due_ns, self.replica.now_ns + self.timeouts.keep_alive_interval_ns)
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, due_ns)
+
+    def soonest_but_for(self, busy: list[Connection]) -> int:
+        """When a connection is to be looked at, but for what these have sent and received."""
+        messaging, idle_ns = self.messaging, self.timeouts.idle_connection_bound_ns
+        if len(messaging.table) > LOOKED_AT_MAX or messaging.indexes.closing or messaging.indexes.embryos:
+            return messaging.soonest_ns
+        numbers = {connection.number for connection in busy}
+        soonest_ns = NEVER
+        for connection in messaging.table:
+            if connection.number in numbers:
+                due_ns = min(connection.nacked_ns, connection.keep_alive_ns, connection.heard_ns + idle_ns)
+            else:
+                due_ns = self._due_ns(connection)
+            soonest_ns = min(soonest_ns, due_ns)
+        return soonest_ns
 
     def _due_ns(self, connection: Connection) -> int:
         """When something is to be done for the connection, or nothing was heard for too long."""

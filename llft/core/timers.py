@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llft.config import BACKUP_INTERVALS, PartitionPolicy, Replication
+from llft.core.messaging.connection import Connection
 from llft.core.periodic import PeriodicProcessing
 from llft.core.standing import BACKUP, LEFT, PRIMARY, PROPOSING
 from llft.identifiers import NO_BIRTH, BirthId, GroupId
@@ -51,14 +52,23 @@ class Timers:
     # -- the one deadline ------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
+        return self._earliest(min(self.replica.intra.heartbeat_ns, self.messaging.soonest_ns))
+
+    def late_deadline(self, patience_ns: int, busy: list[Connection]) -> int:
+        """The same at a primary for whom somebody else beats, so that its own beat can wait for so long. The
+        timers of what is sent and acknowledged on the busy connections are theirs who serve them."""
+        return self._earliest(
+            min(self.replica.intra.heartbeat_ns + patience_ns, self.periodic.soonest_but_for(busy))
+        )
+
+    def _earliest(self, deadline: int) -> int:
         replica = self.replica
         # By twos: so it is compared in place where this is compiled.
-        deadline = min(replica.intra.heartbeat_ns, replica.intra.order_nack_ns)
+        deadline = min(deadline, replica.intra.order_nack_ns)
         deadline = min(deadline, replica.joining.retransmit_ns)
         deadline = min(deadline, replica.commit.retransmit_ns)
         deadline = min(deadline, replica.primary_change.retransmit_ns)
         deadline = min(deadline, replica.transfer.retransmit_ns)
-        deadline = min(deadline, self.messaging.soonest_ns)
         role = self.standing.role
         if role == BACKUP:
             return min(deadline, self._primary_deadline())  # nothing else ever waits at a backup

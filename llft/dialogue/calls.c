@@ -118,13 +118,8 @@ static void go_on_from(const look_t *look, int64_t pick, bool woken) {
 /* A call could not be made: once more (ARRIVED), or it is left to others. */
 static outcome_t try_again(outcome_t outcome, const asked_t *asked, int64_t *now_ns) {
     if (outcome == WAIT)
-        outcome = wait_for_network(*now_ns, asked);
-    if (outcome == ARRIVED) {
-        *now_ns = monotonic_ns();
-        if (is_paused(*now_ns))
-            outcome = LEAVE;
-    }
-    return outcome;
+        outcome = wait_for_network(now_ns, asked);
+    return outcome == ARRIVED && is_paused(*now_ns) ? LEAVE : outcome;
 }
 
 /* Instead of a result. */
@@ -235,15 +230,15 @@ static PyObject *hear_logged(connection_t *c, int64_t limit, int64_t now_ns, out
 PyObject *hear(connection_t *c, int64_t limit, bool counted) {
     int64_t now_ns = monotonic_ns();
     asked_t asked = {.kind = RECEIVES, .fd = c->fd, .limit = limit, .until_ns = NEVER};
-    if (limit <= 0 || !is_here(now_ns) || (counted && !may_be_counted(LEVELS_NEEDED)))
+    if (limit <= 0 || !is_here(now_ns) || (counted && !may_be_made(LEVELS_NEEDED)))
         Py_RETURN_NONE;
     for (bool waited = false;; waited = true) {
         outcome_t outcome;
         PyObject *data = dialogue.live ? hear_live(c, limit, waited, now_ns, &outcome)
                                        : hear_logged(c, limit, now_ns, &outcome);
         if (data) {
-            if (counted)
-                count_call();
+            if (counted && was_made() < 0)
+                Py_CLEAR(data);
             return data;
         }
         outcome = try_again(outcome, &asked, &now_ns);
@@ -374,13 +369,11 @@ static outcome_t say_logged(connection_t *c, PyObject *payload, int64_t now_ns) 
 PyObject *say(connection_t *c, PyObject *payload, bool patient) {
     int64_t now_ns = monotonic_ns();
     asked_t asked = {.kind = SENDS, .fd = c->fd, .payload = payload, .is_patient = patient, .until_ns = NEVER};
-    while (is_here(now_ns) && may_be_counted(LEVELS_NEEDED)) {
+    while (is_here(now_ns) && may_be_made(LEVELS_NEEDED)) {
         outcome_t outcome = dialogue.live ? (say_live(c, payload, now_ns) ? ARRIVED : LEAVE)
                                           : say_logged(c, payload, now_ns);
-        if (outcome == ARRIVED) {
-            count_call();
-            Py_RETURN_TRUE;
-        }
+        if (outcome == ARRIVED)
+            return was_made() < 0 ? NULL : Py_NewRef(Py_True);
         outcome = try_again(outcome, &asked, &now_ns);
         if (outcome != ARRIVED)
             return left_to_others(outcome);
@@ -566,7 +559,7 @@ PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool inte
     bool is_endless = timeout_ns < 0 || timeout_ns >= NEVER - now_ns;
     asked_t asked = {.kind = SELECTS, .fds = fds, .writing = writing, .is_interruptible = interruptible,
                      .until_ns = is_endless ? NEVER : now_ns + timeout_ns, .least_ns = timeout_ns > 0};
-    if (!is_here(now_ns) || (counted && !may_be_counted(LEVELS_NEEDED)) || !are_lent(fds, true) ||
+    if (!is_here(now_ns) || (counted && !may_be_made(LEVELS_NEEDED)) || !are_lent(fds, true) ||
         !are_lent(writing, false) || is_witnessed_in_time(timeout_ns))
         return PyLong_FromLongLong(timeout_ns);
     count_of *count = count_of_select(&asked);
@@ -579,8 +572,8 @@ PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool inte
         if (result) {
             if (dialogue.witnessed)
                 note_witnessed(fds, timeout_ns, writing, interruptible);
-            if (counted)
-                count_call();
+            if (counted && was_made() < 0)
+                Py_CLEAR(result);
             return result;
         }
         if (PyErr_Occurred())

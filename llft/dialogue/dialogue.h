@@ -33,6 +33,8 @@
 
 bool may_be_counted(int levels); /* one call more, with so many levels of the stack left */
 void count_call(void);
+bool may_be_made(int levels); /* the same of a call behind which a collection may be made */
+int was_made(void); /* -1: an exception */
 
 extern PyMethodDef dialogue_methods[];
 int begin_dialogues(PyObject *module);
@@ -220,9 +222,12 @@ typedef struct {
     uint64_t generation; /* one more whenever it is taken back */
     asked_t asked;       /* what it waits for */
     bool left;           /* by its thread, for what came from outside */
+    bool brisk;          /* its last wait was for a moment */
+    int64_t looked_ns;   /* when all descriptors were looked at */
     /* What the core is told of it all. */
     int64_t thread, receive_kind, send_kind, clock_kind, select_kind, random_kind;
-    int64_t last_ns, pause_ns, deadline_ns, heard_ns;
+    int64_t last_ns, pause_ns, heard_ns;
+    int64_t deadline_ns, late_ns; /* the second: of what cannot wait while messages come briskly */
     int64_t quantum, calls, pick, count;
     bool is_alone; /* at a backup: no other thread is parked, so whoever is picked next is known */
     int64_t context_pick, context_thread, context_fd, context_timestamp, context_clock_id;
@@ -331,8 +336,9 @@ PyObject *fellow_now(void);
 typedef enum { WAIT, LEAVE, ARRIVED, HANDED } outcome_t;
 
 int64_t monotonic_ns(void);
-outcome_t wait_for_network(int64_t now_ns, const asked_t *asked);
+outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked);
 void ask_nothing(void);
+PyObject *take_left_behind(PyObject *module, PyObject *none);
 bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the dialogue */
 
 /* How often, since the process began: for people. */

@@ -134,6 +134,19 @@ static void on_ack(connection_t *c, int64_t acked) {
     }
 }
 
+/* What all members of the remote group have is not told to the core; the last of it says up to where that is. A
+ * witness is told of all that was said. */
+static void collect_sent(connection_t *c) {
+    messages_t *sent = &c->sent;
+    while (!dialogue.witnessed && sent->count > 1 && sent->items[sent->first + 1].timestamp <= c->remote_watermark) {
+        PyObject *payload = sent->items[sent->first].payload;
+        c->sent_bytes -= PyBytes_GET_SIZE(payload);
+        Py_DECREF(payload);
+        sent->first++;
+        sent->count--;
+    }
+}
+
 static void receive_message(connection_t *c, const dynamic_t *dynamic, PyObject *payload, int64_t now_ns) {
     int64_t position = ++c->received_up_to;
     c->received_bytes += dynamic->payload_length;
@@ -147,8 +160,10 @@ static void receive_message(connection_t *c, const dynamic_t *dynamic, PyObject 
     if (now_ns + delay_ns < c->ack_due_ns)
         c->ack_due_ns = now_ns + delay_ns;
     on_ack(c, c->out_base + dynamic->ack);
-    if ((int64_t)dynamic->back > c->remote_watermark)
+    if ((int64_t)dynamic->back > c->remote_watermark) {
         c->remote_watermark = (int64_t)dynamic->back;
+        collect_sent(c);
+    }
 }
 
 bool take_datagram(const datagram_taken *taken, int64_t now_ns) {

@@ -2,11 +2,21 @@
 
 #include "dialogue.h"
 
+#include <malloc.h>
 #include <string.h>
 
 #include "../wire/crc32.h"
 
-enum { LATELY_NS = 1000000 };
+enum { LATELY_NS = 1000000, KEPT_FREE_BYTES = 16 << 20, MAPPED_FROM_BYTES = 8 << 20 };
+
+/* What is said and heard is kept until a dialogue is taken back, and then all of it is free. Memory that was given
+ * back to the system each time would have to be asked for, and cleared, for the next one. */
+static void keep_memory(void) {
+#ifdef M_TRIM_THRESHOLD
+    mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
+    mallopt(M_MMAP_THRESHOLD, MAPPED_FROM_BYTES);
+#endif
+}
 
 static void forget(void) {
     for (int at = 0; at < dialogue.connection_count; at++) {
@@ -63,7 +73,7 @@ static int read_all_numbers(PyObject *numbers) {
         &epoll_fd, &urgent_fd, &hearing_fd, &own_fd, &d->lazy_ns, &d->spin_ns, &witnessed,
         /* ... and of `core.dialogue_lent`. */
         &live, &journalling, &d->thread, &d->receive_kind, &d->send_kind, &d->clock_kind, &d->select_kind,
-        &d->random_kind, &d->last_ns, &d->pause_ns, &d->deadline_ns, &d->quantum, &d->calls, &d->pick, &d->count,
+        &d->random_kind, &d->last_ns, &d->pause_ns, &d->deadline_ns, &d->late_ns, &d->quantum, &d->calls, &d->pick, &d->count,
         &is_alone, &d->context_pick, &d->context_thread, &d->context_fd, &d->context_timestamp,
         &d->context_clock_id, &d->clocks[0].offset, &d->clocks[0].last, &d->clocks[1].offset, &d->clocks[1].last,
         &d->clocks[2].offset, &d->clocks[2].last, &d->clocks[0].coded, &d->clocks[1].coded, &d->clocks[2].coded,
@@ -87,6 +97,7 @@ static int read_all_numbers(PyObject *numbers) {
     d->performed = 0;
     d->heard_ns = 0;
     d->left = false;
+    d->looked_ns = d->last_ns;
     for (int at = 0; at < CLOCKS; at++)
         d->clocks[at].local = 0;
     random->identifier = RANDOM_IDENTIFIER;
@@ -377,12 +388,14 @@ PyMethodDef dialogue_methods[] = {
     {"know", (PyCFunction)(void (*)(void))know, METH_FASTCALL, "Which connection a socket has."},
     {"forget_known", forget_known, METH_O, "A connection's socket is in a state that only Python knows."},
     {"dialogue_statistics", statistics, METH_NOARGS, "What happened how often."},
+    {"take_left_behind", take_left_behind, METH_NOARGS, "Datagrams that a thread heard which has had its call taken away."},
     {"take_dialogue_back", take_back, METH_NOARGS, "What has become of it."},
     {0},
 };
 
 int begin_dialogues(PyObject *module) {
     crc32_begin();
+    keep_memory();
     handed = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     if (!handed)
         return -1;

@@ -1,5 +1,9 @@
 /* How a call of a dialogue waits for the network.
  *
+ * Where messages come one soon after the other a primary waits in the socket that hears them, and for nothing else:
+ * that is a system call less for each. What else may come is looked at with the next deadline that cannot wait,
+ * or when nothing came for a moment, but not later than OTHERS_NS.
+ *
  * Laws:
  *
  * 1. The interpreter's lock is held but while a thread waits; whoever comes back from that looks first whether
@@ -10,9 +14,10 @@
 #include "dialogue.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 
 enum {
@@ -22,6 +27,10 @@ enum {
     IN_VAIN_MAX = 4,
     SLEEPS_BETWEEN = 64,
     NS_IN_MS = 1000000,
+    BRISK_NS = 4 * NS_IN_MS,
+    OTHERS_NS = 10 * NS_IN_MS,
+    SLEPT_NS = 3000, /* who did not wait for so long found something at once */
+    PATIENCE_NS = 8 * NS_IN_MS, /* of the socket, and a bit */
 };
 
 tally_t tally;
@@ -52,32 +61,49 @@ static int has_looked(looks_t *looks, int found) {
     return found;
 }
 
-static int look_for(int64_t until_ns, struct epoll_event *events) {
+/* What a thread that waits in the socket has taken from it. There is one such thread at most. */
+static struct {
+    uint8_t data[1 << 16];
+    ssize_t size; /* -1: nothing */
+    struct sockaddr_in from;
+} heard;
+
+/* 1: something is heard, or wrong. 0: nothing came within the socket's patience, which is a few milliseconds
+ * (`transport.compiled_udp`), or it has none. -1: a signal. */
+static int hear_one(int flags) {
+    socklen_t size = sizeof heard.from;
+    heard.size = recvfrom(dialogue.hearing_fd, heard.data, sizeof heard.data, flags, (struct sockaddr *)&heard.from, &size);
+    if (heard.size >= 0)
+        return 1;
+    return errno == EINTR ? -1 : errno != EAGAIN;
+}
+
+static int look_for(int64_t until_ns) {
     int found = 0;
     while (!found && monotonic_ns() < until_ns)
-        found = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
+        found = hear_one(MSG_DONTWAIT);
     return found;
 }
 
-/* Who is to answer may need this very processor: it is let go first. */
-static int let_go(struct epoll_event *events) {
-    sched_yield();
-    return epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
+/* The last wait was for a moment only, and the others were looked at lately. Where a fellow's answers are waited for
+ * they come by another socket. */
+static bool is_brisk(int64_t now_ns) {
+    return dialogue.live && dialogue.brisk && !dialogue.fellow.is_lent && now_ns - dialogue.looked_ns < OTHERS_NS;
 }
 
 /* Without the interpreter's lock, by the one thread that waits: descriptors that have something, -1 with errno. */
-static int poll_network(struct epoll_event *events, int64_t until_ns) {
-    static looks_t spinning, yielding;
-    int64_t now_ns = monotonic_ns();
+static int poll_network(struct epoll_event *events, int64_t now_ns, int64_t until_ns) {
+    static looks_t spinning;
+    int64_t spin_until_ns = now_ns + dialogue.spin_ns;
     int found = 0;
-    if (dialogue.live && dialogue.spin_ns && is_promising(&spinning)) {
-        int64_t spin_until_ns = now_ns + dialogue.spin_ns;
-        found = has_looked(&spinning, look_for(spin_until_ns < until_ns ? spin_until_ns : until_ns, events));
-    } else if (dialogue.live && !dialogue.spin_ns && is_promising(&yielding)) {
-        found = has_looked(&yielding, let_go(events));
-    }
+    if (dialogue.live && dialogue.spin_ns && is_promising(&spinning))
+        found = has_looked(&spinning, look_for(spin_until_ns < until_ns ? spin_until_ns : until_ns));
+    if (!found && is_brisk(now_ns) && until_ns - now_ns > PATIENCE_NS)
+        return hear_one(0);
     if (found)
         return found;
+    now_ns = monotonic_ns();
+    dialogue.looked_ns = now_ns;
     int64_t left_ms = (until_ns - now_ns + NS_IN_MS - 1) / NS_IN_MS;
     return epoll_wait(dialogue.epoll_fd, events, EVENTS, left_ms < 0 ? 0 : left_ms > 1000 ? 1000 : (int)left_ms);
 }
@@ -89,38 +115,44 @@ static int rest(void) {
     return ppoll(&urgent, 1, &time, NULL);
 }
 
-static void drain_one(int fd, int64_t now_ns) {
+static void append(PyObject *list, const datagram_taken *taken) {
+    PyObject *one = datagram->as_tuple(taken);
+    if (!one || PyList_Append(list, one) < 0)
+        Py_FatalError("no memory for a datagram that has been taken");
+    Py_DECREF(one);
+}
+
+static void look_at(const datagram_taken *taken, int64_t now_ns) {
+    if (PyList_GET_SIZE(dialogue.foreign) || (!take_datagram(taken, now_ns) && !take_from_fellow(taken, now_ns)))
+        append(dialogue.foreign, taken);
+}
+
+/* Behind all that was looked at: a backup that holds what it was asked for says so. */
+static outcome_t verdict(void) {
+    if (answer_if_held() && !PyList_GET_SIZE(dialogue.foreign))
+        return ARRIVED;
+    tally.foreign++;
+    return LEAVE;
+}
+
+static int drain_one(int fd, int64_t now_ns) {
     datagram_taken taken[AT_ONCE];
-    int drained = 0;
+    int drained = 0, found = 0;
     for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= AT_ONCE) {
         int count = datagram->take(dialogue.datagrams, fd, taken, AT_ONCE, &drained);
         if (count < 0)
             Py_FatalError("the network cannot be read");
-        for (int at = 0; at < count; at++) {
-            if (!PyList_GET_SIZE(dialogue.foreign) &&
-                (take_datagram(&taken[at], now_ns) || take_from_fellow(&taken[at], now_ns)))
-                continue;
-            PyObject *one = datagram->as_tuple(&taken[at]);
-            if (!one || PyList_Append(dialogue.foreign, one) < 0)
-                Py_FatalError("no memory for a datagram that has been taken");
-            Py_DECREF(one);
-        }
+        for (int at = 0; at < count; at++)
+            look_at(&taken[at], now_ns);
+        found += count;
     }
+    return found;
 }
 
 /* What is for the group comes first: what is for this process alone may be about it. */
-static outcome_t drain(const struct epoll_event *events, int count, int64_t now_ns) {
-    bool has_own = false;
-    for (int at = 0; at < count; at++)
-        has_own |= events[at].data.fd != dialogue.hearing_fd;
-    drain_one(dialogue.hearing_fd, now_ns);
-    if (has_own)
-        drain_one(dialogue.own_fd, now_ns);
-    if (!answer_if_held() || PyList_GET_SIZE(dialogue.foreign)) {
-        tally.foreign++;
-        return LEAVE;
-    }
-    return ARRIVED;
+static int drain(bool own, int64_t now_ns) {
+    int found = drain_one(dialogue.hearing_fd, now_ns);
+    return own ? found + drain_one(dialogue.own_fd, now_ns) : found;
 }
 
 /* Nothing but datagrams has come. */
@@ -131,9 +163,49 @@ static bool are_datagrams(const struct epoll_event *events, int count) {
     return count > 0;
 }
 
+static bool has_own(const struct epoll_event *events, int count) {
+    for (int at = 0; at < count; at++)
+        if (events[at].data.fd != dialogue.hearing_fd)
+            return true;
+    return false;
+}
+
+/* What was waited for, and what else is there. Of one that a primary has slept for, and that talks with it alone,
+ * there is not more, as a rule; to be told so costs as much as half a message, so it is the next call's. */
+static outcome_t take_all(const struct epoll_event *events, int count, int64_t now_ns, int64_t waited_ns) {
+    datagram_taken taken;
+    bool has_heard = heard.size >= 0, has_fellow = dialogue.fellow.is_lent;
+    if (has_heard && datagram->open(dialogue.datagrams, heard.data, (size_t)heard.size, &heard.from, &taken))
+        look_at(&taken, now_ns);
+    if (!has_heard || has_fellow || waited_ns < SLEPT_NS || dialogue.connection_count > 1)
+        drain(has_own(events, count) || (has_heard && has_fellow), now_ns);
+    return verdict();
+}
+
+/* -- left behind ------------------------------------------------------------------------------------- */
+
+static PyObject *left_behind; /* a list: what was heard by a thread that had its call taken away meanwhile */
+
+static void leave_behind(PyObject *datagrams) {
+    datagram_taken taken;
+    if (heard.size < 0 || !datagram->open(datagrams, heard.data, (size_t)heard.size, &heard.from, &taken))
+        return;
+    if (!left_behind && !(left_behind = PyList_New(0)))
+        Py_FatalError("no memory for a datagram that has been taken");
+    append(left_behind, &taken);
+}
+
+/* take_left_behind() */
+PyObject *take_left_behind(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    PyObject *list = left_behind;
+    left_behind = NULL;
+    return list ? list : PyList_New(0);
+}
+
 /* What is to be done at a primary by then, whether somebody waits or not. */
-static int64_t due_ns(void) {
-    int64_t until_ns = dialogue.deadline_ns, answer_ns = answer_due_ns();
+static int64_t due_ns(int64_t now_ns) {
+    int64_t until_ns = is_brisk(now_ns) ? dialogue.late_ns : dialogue.deadline_ns, answer_ns = answer_due_ns();
     if (answer_ns < until_ns)
         until_ns = answer_ns;
     for (int at = 0; dialogue.live && at < dialogue.connection_count; at++) {
@@ -166,53 +238,78 @@ static void ask(const asked_t *asked) {
     Py_XINCREF(asked->writing);
 }
 
+/* Without the interpreter's lock meanwhile. HANDED: the dialogue was taken back. */
+static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, struct epoll_event *events, int *count) {
+    uint64_t generation = dialogue.generation;
+    PyObject *datagrams = Py_NewRef(dialogue.datagrams);
+    bool is_lazy = !dialogue.live && dialogue.lazy_ns > 0 && is_busy(now_ns);
+    dialogue.waiting = true;
+    heard.size = -1;
+    Py_BEGIN_ALLOW_THREADS;
+    *count = poll_network(events, now_ns, until_ns);
+    if (is_lazy && *count == 1 && events[0].data.fd == dialogue.hearing_fd && rest())
+        *count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0); /* something urgent, too */
+    Py_END_ALLOW_THREADS;
+    bool is_same = dialogue.generation == generation;
+    if (!is_same)
+        leave_behind(datagrams);
+    Py_DECREF(datagrams);
+    return is_same ? ARRIVED : HANDED;
+}
+
 /* ARRIVED also if the call's own time is over: its caller looks at the clock. */
-static outcome_t wait_once(int64_t now_ns, const asked_t *asked) {
-    struct epoll_event events[EVENTS];
-    int64_t leave_ns = due_ns(), until_ns = leave_ns;
+static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
+    struct epoll_event events[EVENTS] = {{.data.fd = dialogue.hearing_fd}};
+    int64_t began_ns = *now_ns, leave_ns = due_ns(began_ns), until_ns = leave_ns;
     if (dialogue.live && asked->until_ns < leave_ns) /* a backup waits for the log, whatever the time */
         until_ns = asked->until_ns;
-    uint64_t generation = dialogue.generation;
     int count;
-    if (now_ns >= leave_ns) {
+    if (began_ns >= leave_ns) {
         tally.deadlines++;
         return LEAVE;
     }
     ask(asked);
-    dialogue.waiting = true;
-    bool is_lazy = !dialogue.live && dialogue.lazy_ns > 0 && is_busy(now_ns);
-    Py_BEGIN_ALLOW_THREADS;
-    count = poll_network(events, until_ns);
-    if (is_lazy && count == 1 && events[0].data.fd == dialogue.hearing_fd && rest())
-        count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
-    Py_END_ALLOW_THREADS;
-    if (dialogue.generation != generation) {
+    if (sleep_until(began_ns, until_ns, events, &count) == HANDED) {
         tally.handed++;
         return HANDED;
     }
     dialogue.waiting = false;
     ask_nothing();
-    if (!count && monotonic_ns() < leave_ns)
+    *now_ns = monotonic_ns();
+    dialogue.brisk = count == 1 && *now_ns - began_ns < BRISK_NS;
+    if (!count && *now_ns < leave_ns)
         return ARRIVED;
     if (!are_datagrams(events, count)) {
         *(count ? &tally.others : &tally.deadlines) += 1;
         return LEAVE; /* a deadline, a signal, or something else has come */
     }
-    return drain(events, count, monotonic_ns());
+    return take_all(events, count, *now_ns, *now_ns - began_ns);
 }
 
-outcome_t wait_for_network(int64_t now_ns, const asked_t *asked) {
+/* `now_ns` is what the time was, and is. */
+outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked) {
     outcome_t outcome = wait_once(now_ns, asked);
     if (outcome == LEAVE)
         dialogue.left = true;
     return outcome;
 }
 
+/* What else may have come, too, if that was not looked at for long. */
 bool is_calm(int64_t now_ns) {
     struct epoll_event events[EVENTS];
-    int count = now_ns < due_ns() ? epoll_wait(dialogue.epoll_fd, events, EVENTS, 0) : -1;
-    bool is_calm = !count || (are_datagrams(events, count) && drain(events, count, now_ns) == ARRIVED);
-    tally.meanwhile += is_calm && count;
+    int count = 1, found = 0;
+    bool is_calm = now_ns < due_ns(now_ns);
+    events[0].data.fd = dialogue.hearing_fd;
+    if (is_calm && !is_brisk(now_ns)) {
+        dialogue.looked_ns = now_ns;
+        count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
+    }
+    if (is_calm && count) {
+        is_calm = are_datagrams(events, count);
+        found = is_calm ? drain(has_own(events, count), now_ns) : 0;
+        is_calm = is_calm && verdict() == ARRIVED;
+    }
+    tally.meanwhile += is_calm && found;
     if (!is_calm)
         dialogue.left = true;
     return is_calm;

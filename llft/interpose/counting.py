@@ -49,6 +49,12 @@ calls: Callable[[], int] = _count.calls
 set_calls: Callable[[int], None] = _count.set_calls
 
 
+def collect_with(function: Callable[[], None]) -> None:
+    """Of a collection that is due behind a call that was made in a dialogue."""
+    if native is not None:
+        native.collect_with(function)
+
+
 def function(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
     """A replacement for a builtin: it makes its calls in runs where it can, else the usual way."""
     made: Callable[..., Any] = usual if native is None else native.function(name, usual)

@@ -65,6 +65,7 @@ def enter(port: Port) -> None:
     _port = port
     current = port.current
     ordered = port.ordered()
+    counting.collect_with(_end_call)
 
 
 def port() -> Port:
@@ -78,8 +79,8 @@ def call(operation: Operation) -> Result:
         raise InvariantError("called_while_asking", operation=operation)
     result = _port.call(operation)
     if counting.called() and not (ordered and type(operation) in _AMIDST):
-        _collect()
-    if _interruptions and current() == MAIN_THREAD:
+        _end_call()
+    elif _interruptions and current() == MAIN_THREAD:
         interrupt()
     return result
 
@@ -99,16 +100,19 @@ def resume() -> Result:
     assert _port is not None, "not interposed"
     result = _port.resume()
     if counting.called():
-        _collect()
-    if _interruptions and current() == MAIN_THREAD:
+        _end_call()
+    elif _interruptions and current() == MAIN_THREAD:
         interrupt()
     return result
 
 
-def _collect() -> None:
+def _end_call() -> None:
+    """Behind one with which a collection is due."""
     counting.set_calls(0)
     for function in _at_allowance:
         function()
+    if _interruptions and current() == MAIN_THREAD:
+        interrupt()
 
 
 def tick() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from llft import originals
+from llft.config import Timeouts
 from llft.core.determinizer.operations import (
     WOULD_BLOCK,
     Operation,
@@ -87,7 +88,7 @@ class Dialogues:
             "_skipped",
             "_skipping",
         ),
-        *("deadline_ns", "lazy_ns", "leaving", "line", "was_left"),
+        *("deadline_ns", "lazy_ns", "leaving", "line", "patience_ns", "was_left"),
     )
 
     def __init__(self, driver: Driver) -> None:
@@ -107,11 +108,16 @@ class Dialogues:
         """None: there is no such transport, and no dialogue."""
         self.lazy_ns: Callable[[int], int] = lambda now_ns: 0
         """How long a backup lets more arrive before it looks."""
+        self.patience_ns = 0
+        """So long a beat can wait while messages come, if the pulse beats meanwhile."""
         self.deadline_ns = 0
         self.was_left = False
         """The last one ended for what came from outside: that is to be seen to, before the next is lent."""
         self.leaving: ApplicationThread | None = None
         """It waited in a dialogue that was taken back, and has not noticed yet."""
+
+    def begin(self, line: Line | None, timeouts: Timeouts, *, pulse: bool) -> None:
+        self.line, self.patience_ns = line, timeouts.heartbeat_interval_ns if pulse else 0
 
     def serves(self) -> bool:
         """A thread waits in its dialogue, or has just said something: it hears the network, and knows of the
@@ -150,7 +156,7 @@ class Dialogues:
         if driver.arrivals.waiting or application.out_count != 1:
             return False
         now_ns = originals.monotonic_ns()
-        lent = driver.core.dialogue.lend(thread.number, fds, now_ns, KINDS)
+        lent = driver.core.dialogue.lend(thread.number, fds, now_ns, KINDS, self.patience_ns)
         if lent is None:
             self._selecting = NOBODY  # one of several may be closed by now: the next read is for itself
             return False
@@ -163,7 +169,7 @@ class Dialogues:
         driver.flush()
         self._hand_out(thread, lent, lines, fellow, transport)
         self._fellow = lent.fellow.birth_id if lent.fellow is not None else NO_BIRTH
-        self.deadline_ns = driver.core.dialogue.deadline_ns
+        self.deadline_ns = driver.core.dialogue.deadline_ns + self.patience_ns
         self._lent_to, self._births = thread, [remote.birth_id for remote in lent.remotes]
         self._fds = [fd for fd in fds if fd != LISTENER]
         return True
@@ -264,8 +270,11 @@ class Dialogues:
         self._driver.poller.wake()
 
     def was_noticed(self) -> None:
-        """By the thread. Lock held."""
+        """By the thread. Lock held. What it has heard meanwhile was for this process."""
         self.leaving = None
+        left_behind = native.take_left_behind()
+        if left_behind and self.line is not None:
+            self._driver.arrivals.put(self.line.open_all(left_behind))
         self._driver.poller.awaited = False
 
 

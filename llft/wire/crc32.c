@@ -57,14 +57,55 @@ FOLDING static uint32_t by_multiplying(uint32_t crc, const uint8_t *data, size_t
     return by_tables(by_tables(0, rest, sizeof rest), (const uint8_t *)at, size);
 }
 
+/* The same with four sums of 64 bytes each, which is four times as fast, for what is long. */
+#define WIDE __attribute__((target("pclmul,sse4.1,avx512f,avx512vl,avx512dq,vpclmulqdq")))
+
+enum { WIDE_BYTES = 256 };
+
+static int can_multiply_wide;
+static uint64_t farther[2]; /* what is 256 bytes further on */
+
+WIDE static __m512i folded_wide(__m512i sum, __m512i by, __m512i next) {
+    __m512i low = _mm512_clmulepi64_epi128(sum, by, 0x00), high = _mm512_clmulepi64_epi128(sum, by, 0x11);
+    return _mm512_ternarylogic_epi64(low, high, next, 0x96); /* all three differ or one does: xor */
+}
+
+WIDE static __m512i everywhere(const uint64_t *power) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)power));
+}
+
+/* At least 256 bytes: as many of them as fill wide sums; the rest is like what is shorter. */
+WIDE static uint32_t by_multiplying_wide(uint32_t crc, const uint8_t *data, size_t size) {
+    __m512i by = everywhere(farther), sums[4];
+    for (int k = 0; k < 4; k++) sums[k] = _mm512_loadu_si512(data + 64 * k);
+    sums[0] = _mm512_xor_si512(sums[0], _mm512_castsi128_si512(_mm_cvtsi32_si128((int)crc)));
+    for (data += WIDE_BYTES, size -= WIDE_BYTES; size >= WIDE_BYTES; data += WIDE_BYTES, size -= WIDE_BYTES) {
+        sums[0] = folded_wide(sums[0], by, _mm512_loadu_si512(data));
+        sums[1] = folded_wide(sums[1], by, _mm512_loadu_si512(data + 64));
+        sums[2] = folded_wide(sums[2], by, _mm512_loadu_si512(data + 128));
+        sums[3] = folded_wide(sums[3], by, _mm512_loadu_si512(data + 192));
+    }
+    by = everywhere(far);
+    for (int k = 1; k < 4; k++) sums[k] = folded_wide(sums[k - 1], by, sums[k]);
+    for (; size >= 64; data += 64, size -= 64) sums[3] = folded_wide(sums[3], by, _mm512_loadu_si512(data));
+    uint8_t rest[64];
+    _mm512_storeu_si512(rest, sums[3]);
+    crc = by_multiplying(0, rest, sizeof rest);
+    return size ? by_tables(crc, data, size) : crc;
+}
+
 static void begin_multiplying(void) {
     __builtin_cpu_init();
     can_multiply = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    can_multiply_wide = can_multiply && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("vpclmulqdq");
     far[0] = power(512 + 32), far[1] = power(512 - 32);
     near[0] = power(128 + 32), near[1] = power(128 - 32);
+    farther[0] = power(2048 + 32), farther[1] = power(2048 - 32);
 }
 #else
-enum { can_multiply = 0 };
+enum { can_multiply = 0, can_multiply_wide = 0, WIDE_BYTES = 256 };
+static uint32_t by_multiplying_wide(uint32_t crc, const uint8_t *data, size_t size) { return by_tables(crc, data, size); }
 static uint32_t by_multiplying(uint32_t crc, const uint8_t *data, size_t size) { return by_tables(crc, data, size); }
 static void begin_multiplying(void) {}
 #endif
@@ -84,6 +125,7 @@ void crc32_begin(void) {
 }
 
 uint32_t crc32_over(uint32_t crc, const uint8_t *data, size_t size) {
+    if (size >= WIDE_BYTES && can_multiply_wide) return by_multiplying_wide(crc, data, size);
     return size >= 64 && can_multiply ? by_multiplying(crc, data, size) : by_tables(crc, data, size);
 }
 

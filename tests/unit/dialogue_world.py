@@ -47,6 +47,7 @@ from llft.runtime import dialogues
 from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel, Opener, Sealer
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.replay import ReplayWindow
+from llft.runtime.transport.sockets import be_patient
 from llft.wire.codec import decode, decode_body
 from llft.wire.messages import MessageFlag, MessageType
 
@@ -401,6 +402,14 @@ class Server(Member):
             self._unread[self.world.fd_of(data)] += len(decode(data).payload)
             self.line.put(data)
 
+    def _take_out(self) -> int:
+        """What a call has left in the socket is on its way again: how many."""
+        left = self.line.rest()
+        for data in left:
+            self._unread[self.world.fd_of(data)] -= len(decode(data).payload)
+        self.heard.extendleft(reversed(left))
+        return len(left)
+
     def _speak(self) -> None:
         for group_id, data in self.line.said():
             if group_id == self.group_id and _envelope(data)[1] == Channel.TO_PROCESS:
@@ -466,6 +475,7 @@ class Server(Member):
             if isinstance(operation, Receive):
                 self._unread[operation.fd] -= len(self.result)
             if fed:
+                fed -= self._take_out()
                 came_before = dialogues.native.dialogue_statistics()["meanwhile"] > meanwhile
                 self.happened.append(("outside" if came_before else "woken", fed))
                 self.line.taken_count -= fed
@@ -571,6 +581,7 @@ class Line:
 
     def __init__(self, birth_id: BirthId = PRIMARY) -> None:
         self._hearing, self._own, self._sending, self._client = (_udp() for _ in range(4))
+        be_patient(self._hearing)
         self._epoll, self._urgent = select.epoll(), select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK)
         self._epoll.register(self._hearing, select.EPOLLIN)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from llft import originals
 from llft.identifiers import BirthId, GroupId
+from llft.runtime.transport import sockets
 from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.senders import NOWHERE
@@ -46,6 +47,7 @@ class CompiledUdpTransport(UdpTransport):
             keys={number: keys.key(number) for number in keys.numbers()},
             person=DATAGRAM_PURPOSE,
         )
+        sockets.be_patient(self._sockets[-1])
         self._filenos = tuple(sock.fileno() for sock in reversed(self._sockets))
         self._now_ns = 0
 

@@ -50,6 +50,9 @@ typedef struct {
     blake2b_key *keys; /* by number */
     uint8_t *outgoing;
     uint8_t *incoming; /* AT_ONCE datagrams of largest + 1 bytes; pages that nothing came into are not there */
+    struct mmsghdr messages[AT_ONCE];
+    struct iovec pieces[AT_ONCE];
+    struct sockaddr_in addresses[AT_ONCE];
     unsigned long long sent, sent_bytes, received_bytes, lost_at_sending, receive_errors;
     unsigned long long malformed, wrong_key, own;
 } Datagrams;
@@ -221,27 +224,28 @@ static PyObject *as_tuple(const datagram_taken *taken) {
                          (unsigned long long)taken->from);
 }
 
+/* Where each of a batch goes: the same for all batches. */
+static void prepare_receiving(Datagrams *self) {
+    for (int i = 0; i < AT_ONCE; i++) {
+        self->pieces[i] = (struct iovec){self->incoming + (size_t)i * (self->largest + 1), self->largest + 1};
+        self->messages[i].msg_hdr = (struct msghdr){
+            .msg_name = &self->addresses[i],
+            .msg_namelen = sizeof self->addresses[i],
+            .msg_iov = &self->pieces[i],
+            .msg_iovlen = 1,
+        };
+    }
+}
+
 static int take(PyObject *object, int fd, datagram_taken *taken, int most, int *drained) {
     Datagrams *self = (Datagrams *)object;
-    struct mmsghdr messages[AT_ONCE];
-    struct iovec pieces[AT_ONCE];
-    struct sockaddr_in addresses[AT_ONCE];
     int wanted = most < AT_ONCE ? most : AT_ONCE, found = 0;
     *drained = 1;
     if (self->incoming == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "it was never begun, or is closed");
         return -1;
     }
-    memset(messages, 0, (size_t)wanted * sizeof *messages);
-    for (int i = 0; i < wanted; i++) {
-        pieces[i].iov_base = self->incoming + (size_t)i * (self->largest + 1);
-        pieces[i].iov_len = self->largest + 1;
-        messages[i].msg_hdr.msg_iov = &pieces[i];
-        messages[i].msg_hdr.msg_iovlen = 1;
-        messages[i].msg_hdr.msg_name = &addresses[i];
-        messages[i].msg_hdr.msg_namelen = sizeof addresses[i];
-    }
-    int count = recvmmsg(fd, messages, (unsigned)wanted, MSG_DONTWAIT, NULL);
+    int count = recvmmsg(fd, self->messages, (unsigned)wanted, MSG_DONTWAIT, NULL);
     if (count < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
         if (errno == EBADF || errno == EMSGSIZE || errno == ENOTSOCK) {
@@ -254,12 +258,23 @@ static int take(PyObject *object, int fd, datagram_taken *taken, int most, int *
         return 0;
     }
     for (int i = 0; i < count; i++) {
-        if (!is_authentic(self, pieces[i].iov_base, messages[i].msg_len)) continue;
-        self->received_bytes += messages[i].msg_len;
-        taken[found++] = opened(pieces[i].iov_base, messages[i].msg_len, &addresses[i]);
+        const uint8_t *datagram = self->pieces[i].iov_base;
+        size_t size = self->messages[i].msg_len;
+        if (!is_authentic(self, datagram, size)) continue;
+        self->received_bytes += size;
+        taken[found++] = opened(datagram, size, &self->addresses[i]);
     }
     *drained = count < wanted;
     return found;
+}
+
+static int open_one(PyObject *object, const uint8_t *datagram, size_t size, const struct sockaddr_in *from,
+                    datagram_taken *taken) {
+    Datagrams *self = (Datagrams *)object;
+    if (!is_authentic(self, datagram, size)) return 0;
+    self->received_bytes += size;
+    *taken = opened(datagram, size, from);
+    return 1;
 }
 
 static PyObject *receive(Datagrams *self, PyObject *args) {
@@ -293,7 +308,7 @@ static int send_pieces(PyObject *object, const struct iovec *pieces, int count, 
     return 0;
 }
 
-static datagram_functions FUNCTIONS = {take, as_tuple, send_pieces, read_address};
+static datagram_functions FUNCTIONS = {take, open_one, as_tuple, send_pieces, read_address};
 
 /* -- the type ------------------------------------------------------------------------------------- */
 
@@ -349,6 +364,7 @@ static int begin(Datagrams *self, PyObject *args, PyObject *names) {
         PyErr_NoMemory();
         return -1;
     }
+    prepare_receiving(self);
     for (int channel = 0; channel < CHANNELS; channel++) self->next[channel] = 1;
     memcpy(self->own_birth, own_birth, BIRTH_BYTES);
     if (read_keys(self, keys, (const uint8_t *)person, person_size) < 0) return -1;

@@ -26,6 +26,9 @@ typedef struct {
 typedef struct {
     /* As many as have come, up to `most`; -1: an error of ours, as an exception. `drained`: there is no more. */
     int (*take)(PyObject *datagrams, int fd, datagram_taken *taken, int most, int *drained);
+    /* One that was received elsewhere, as long as it is there: whether it is authentic. */
+    int (*open)(PyObject *datagrams, const uint8_t *datagram, size_t size, const struct sockaddr_in *from,
+                datagram_taken *taken);
     /* What `receive` has of it: identity, channel, number, data, address. */
     PyObject *(*as_tuple)(const datagram_taken *taken);
     /* Sealed once, to each; -1: an error of ours, as an exception. */

@@ -1,5 +1,6 @@
-"""How our sockets are made: never blocking, closed on exec, and with descriptor numbers far above the
-program's, which are to be alike at all replicas. Constants come from `_socket`: those nobody patches.
+"""How our sockets are made: never blocking (but for `be_patient`), closed on exec, and with descriptor
+numbers far above the program's, which are to be alike at all replicas. Constants come from `_socket`: those
+nobody patches.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ import _socket
 import errno
 import fcntl
 import select
+import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,6 +21,9 @@ from llft.runtime.transport.interface import Address
 RECEIVE_BUFFER_BYTES: Final = 8 * 1024 * 1024
 """A lazy receiver sleeps while datagrams pile up, and a small one takes 768 bytes of kernel memory."""
 SO_RCVBUFFORCE: Final = 33
+PATIENCE: Final = struct.Struct("@ll")
+PATIENCE_US: Final = 1000
+"""As short as the kernel's ticks allow: up to four milliseconds, where it has 250 of them in a second."""
 QUIETLY: Final = _socket.MSG_NOSIGNAL
 """For TCP: the program may have given SIGPIPE back its deadly default."""
 
@@ -45,6 +50,13 @@ def adopt(fd: int, kind: int) -> originals.Socket:
     sock = originals.Socket(_socket.AF_INET, kind, 0, fd)
     sock.setblocking(False)
     return sock
+
+
+def be_patient(sock: originals.Socket) -> None:
+    """Whoever does not say that it will not wait waits for a moment: C that hears, in a dialogue
+    (`llft/dialogue/waiting.c`). All others say so."""
+    sock.setblocking(True)
+    sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, PATIENCE.pack(0, PATIENCE_US))
 
 
 def accept(listener: originals.Socket) -> originals.Socket:
