@@ -15,6 +15,8 @@ from llft.instant import MS
 from tests.unit.dialogue_native import native  # noqa: F401
 from tests.unit.dialogue_world import SECOND, World
 
+pytestmark = pytest.mark.reference
+
 
 def new_world() -> World:
     made = World()
