@@ -53,6 +53,7 @@ class Asking:
         self._doubted: BirthId = NO_BIRTH
         self._doubted_end = self._doubted_until_ns = 0
         self._doubt_ns = DOUBT_INTERVALS * interval_ns
+        self._announced = 0
         self.is_lent = False
         """A dialogue sees to it (D-74)."""
         self.answer_wanted = False
@@ -129,7 +130,17 @@ class Asking:
         committed = self.durability.committed(held, level)
         if committed > lane.order_committed:
             lane.order_committed = committed
-            if level and not announced:
+            if not announced:
+                self.announce()
+
+    def announce(self) -> None:
+        """To groups that wait, if there is news. What a backup tells them itself (D-75) they are told with
+        the next beat all the same: it may have been lost, and with it comes order information, which whoever
+        recovers may need of each of them."""
+        committed = self.messaging.lane.order_committed
+        if self._announced < committed:
+            self._announced = committed
+            if self.replica.config.output_commit_level:
                 self.replica.timers.announce_commit()
 
     def answer_at_once(self) -> None:

@@ -154,6 +154,7 @@ class IntraGroup:
         interval_ns = self.timeouts.heartbeat_interval_ns
         if self.standing.role == PRIMARY:
             self.replica.update_watermarks()
+            self.replica.asking.announce()
         elif self.standing.role == BACKUP:
             interval_ns *= BACKUP_INTERVALS
         if not self.lonely:
