@@ -13,7 +13,6 @@ from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_fellow import Fellow, Fellows
 from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
 from llft.core.messaging.connection import Connection
-from llft.core.messaging.kept import ReceivedMessage
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import BACKUP, PRIMARY
 from llft.identifiers import ThreadId
@@ -91,9 +90,8 @@ class Lender:
         remotes = [remote_of(group_id, lane.held[group_id]) for group_id in groups]
         lent = [(groups.index(each.remote_group_id), *self._lent_of(each)) for each in connections]
         most = max(numbers), *[max(each.numbers) for each in remotes], *[max(each[1]) for each in lent]
-        if max(most) > LARGEST or any(
-            _is_absurd(message) for each in connections for message in each.received
-        ):
+        received = [message for each in connections for message in each.received]
+        if max(most) > LARGEST or any(max(each.timestamp, each.order_end) > LARGEST for each in received):
             return None
         return Lent(
             numbers,
@@ -297,7 +295,3 @@ class Lender:
             *self._count(self._context(), SOCKET, c.fd),
             *c.connection_id,
         )
-
-
-def _is_absurd(message: ReceivedMessage) -> bool:
-    return max(message.timestamp, message.order_end) > LARGEST

@@ -77,17 +77,8 @@ def _stamp(standing: Standing, time_ns: int) -> Stamp:
 
 class Dialogues:
     __slots__ = (
-        *(
-            "_births",
-            "_driver",
-            "_fds",
-            "_fellow",
-            "_lent_to",
-            "_selected",
-            "_selecting",
-            "_skipped",
-            "_skipping",
-        ),
+        *("_births", "_driver", "_fds", "_fellow", "_lent_to"),
+        *("_selected", "_selecting", "_skipped", "_skipping"),
         *("deadline_ns", "lazy_ns", "leaving", "line", "patience_ns", "was_left"),
     )
 
