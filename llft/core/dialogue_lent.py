@@ -12,7 +12,7 @@ from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
 from llft.core.messaging.connection import Connection
-from llft.core.messaging.kept import ReceivedMessage
+from llft.core.messaging.kept import ReceivedMessage, next_key
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import BACKUP, PRIMARY
 from llft.identifiers import ThreadId
@@ -31,6 +31,9 @@ ENTRIES_MAX: Final = 1024
 CONNECTIONS_MAX: Final = 128
 """As many as a dialogue has room for."""
 GROUPS_MAX: Final = 16
+FRAGMENTS_MAX: Final = 2048
+FRAGMENTED_MAX: Final = 1 << 20
+"""As many as a message may have, and as many bytes of it, to be put together in a dialogue."""
 LARGEST: Final = NEVER
 """Numbers are of 64 bits where they are lent to, with room for sums. A peer may have said larger ones."""
 
@@ -47,8 +50,9 @@ class Lent(NamedTuple):
     entries: list[Any]
     """At a backup: of the log, read and not performed."""
     remotes: list[Remote]
-    connections: list[tuple[int, tuple[int, ...], bytes, bytes, list[Any]]]
-    """Place of the group, numbers, prefix of what comes, of what leaves, and what was received."""
+    connections: list[tuple[int, tuple[int, ...], bytes, bytes, list[Any], int, list[bytes]]]
+    """Place of the group, numbers, prefix of what comes, of what leaves, what was received, and of the
+    message behind it, if it has begun to come: how many fragments it has, and those that are here."""
 
 
 class Lender:
@@ -118,11 +122,16 @@ class Lender:
         groups = {each.remote_group_id: None for each in found}
         return found if all(is_in_one_piece(lane.held[group_id]) for group_id in groups) else None
 
-    def _lent_of(self, connection: Connection) -> tuple[tuple[int, ...], bytes, bytes, list[Any]]:
+    def _lent_of(
+        self, connection: Connection
+    ) -> tuple[tuple[int, ...], bytes, bytes, list[Any], int, list[bytes]]:
         prefix = bytes(PREFIX_BYTES)
         if self._replica.live:
             prefix = connection.out_prefix or self._messaging.lane.make_prefix(connection)
-        return self._of_connection(connection), connection.in_prefix, prefix, list(connection.received)
+        begun = self._begun(connection)
+        assert begun is not None, "or it is not plain"
+        received = list(connection.received)
+        return self._of_connection(connection), connection.in_prefix, prefix, received, *begun
 
     def _log(self) -> deque[Entry]:
         engine = self._engine
@@ -175,7 +184,16 @@ class Lender:
             and all(message.view == c.in_view and not message.flags for message in c.received)
             and c.fd not in outside.descriptors.peeked
             and c.fd not in outside.descriptors.unsettled
+            and self._begun(c) is not None
         )
+
+    def _begun(self, connection: Connection) -> tuple[int, list[bytes]] | None:
+        """Of the message that is expected: how many fragments it has, and those that are here. None: these
+        are not its first ones, or too much for a dialogue."""
+        begun = self._messaging.reassembly.begun(next_key(connection))
+        if begun is None or begun[0] > FRAGMENTS_MAX:
+            return None
+        return begun if sum([len(fragment) for fragment in begun[1]]) <= FRAGMENTED_MAX else None
 
     def _may_speak(self, connection: Connection, held: HeldOrder) -> bool:
         """At a primary: what it says leaves at once, and nobody is asked for it."""
@@ -238,7 +256,8 @@ class Lender:
             ),
             *(select_id, *self._count(context, kind, select_id), *self._count(context, GENERAL, RANDOM)),
             *(order_base, lane.group_watermark, lane.order_committed, int(self._commits_as_it_leaves())),
-            *(limits.order_lag_bytes, limits.order_carried_bytes, limits.datagram_bytes, lane.clock.value),
+            *(limits.order_lag_bytes, limits.order_carried_bytes, limits.datagram_bytes),
+            *(self._messaging.fragment_room, self._messaging.plain_room, lane.clock.value),
             *(limits.window_messages, limits.window_bytes, timeouts.first_ack_delay_ns),
             *(timeouts.first_ack_patience_ns, timeouts.retransmit_interval_ns),
         )

@@ -17,7 +17,6 @@
 
 enum {
     EVENTS = 8,
-    AT_ONCE = 32,
     DRAINED_AT_MOST = 256,
     IN_VAIN_MAX = 4,
     SLEEPS_BETWEEN = 64,
@@ -90,10 +89,10 @@ static int rest(void) {
 }
 
 static outcome_t drain(int64_t now_ns) {
-    datagram_taken taken[AT_ONCE];
+    datagram_taken taken[DATAGRAMS_AT_ONCE];
     int drained = 0;
-    for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= AT_ONCE) {
-        int count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, taken, AT_ONCE, &drained);
+    for (int left = DRAINED_AT_MOST, count; left > 0 && !drained; left -= count ? count : 1) {
+        count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, taken, &drained);
         if (count < 0)
             Py_FatalError("the network cannot be read");
         for (int at = 0; at < count; at++) {

@@ -57,15 +57,40 @@ FOLDING static uint32_t by_multiplying(uint32_t crc, const uint8_t *data, size_t
     return by_tables(by_tables(0, rest, sizeof rest), (const uint8_t *)at, size);
 }
 
+/* The same with four sums of 64 bytes each, where the processor multiplies four pairs at once. At least 256 bytes:
+ * what is left of them has the same CRC as all before. */
+#define WIDE __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.1")))
+
+static int can_multiply_wide;
+static uint64_t farther[2]; /* what is 256 bytes further on */
+
+WIDE static uint32_t by_multiplying_wide(uint32_t crc, const uint8_t *data, size_t size) {
+    __m512i by = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)farther)), sums[4];
+    for (int k = 0; k < 4; k++) sums[k] = _mm512_loadu_si512(data + 64 * k);
+    sums[0] = _mm512_xor_si512(sums[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+    for (size -= 256, data += 256; size >= 256; size -= 256, data += 256)
+        for (int k = 0; k < 4; k++) {
+            __m512i low = _mm512_clmulepi64_epi128(sums[k], by, 0x00), high = _mm512_clmulepi64_epi128(sums[k], by, 0x11);
+            sums[k] = _mm512_xor_si512(_mm512_xor_si512(low, high), _mm512_loadu_si512(data + 64 * k));
+        }
+    uint8_t rest[256];
+    for (int k = 0; k < 4; k++) _mm512_storeu_si512(rest + 64 * k, sums[k]);
+    crc = by_multiplying(0, rest, sizeof rest);
+    return size >= 64 ? by_multiplying(crc, data, size) : by_tables(crc, data, size);
+}
+
 static void begin_multiplying(void) {
     __builtin_cpu_init();
     can_multiply = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    can_multiply_wide = can_multiply && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
+    farther[0] = power(2048 + 32), farther[1] = power(2048 - 32);
     far[0] = power(512 + 32), far[1] = power(512 - 32);
     near[0] = power(128 + 32), near[1] = power(128 - 32);
 }
 #else
-enum { can_multiply = 0 };
+enum { can_multiply = 0, can_multiply_wide = 0 };
 static uint32_t by_multiplying(uint32_t crc, const uint8_t *data, size_t size) { return by_tables(crc, data, size); }
+static uint32_t by_multiplying_wide(uint32_t crc, const uint8_t *data, size_t size) { return by_tables(crc, data, size); }
 static void begin_multiplying(void) {}
 #endif
 
@@ -83,8 +108,49 @@ void crc32_begin(void) {
     begin_multiplying();
 }
 
+enum { MANY = 1024 }; /* that the wide way pays for */
+
 uint32_t crc32_over(uint32_t crc, const uint8_t *data, size_t size) {
+    if (size >= MANY && can_multiply_wide) return by_multiplying_wide(crc, data, size);
     return size >= 64 && can_multiply ? by_multiplying(crc, data, size) : by_tables(crc, data, size);
 }
 
 uint32_t crc32_of(const uint8_t *data, size_t size) { return ~crc32_over(0xffffffffu, data, size); }
+
+/* -- of two pieces ----------------------------------------------------------------------------------- */
+
+/* The product of two polynomials, modulo the one of this CRC. */
+static uint32_t product(uint32_t one, uint32_t other) {
+    uint32_t sum = 0;
+    for (uint32_t bit = 0x80000000u; bit; bit >>= 1) {
+        if (one & bit) sum ^= other;
+        other = other >> 1 ^ (other & 1 ? 0xedb88320u : 0);
+    }
+    return sum;
+}
+
+/* x^(8 * bytes). */
+static uint32_t further_by(size_t bytes) {
+    uint32_t found = 0x80000000u, square = 0x00800000u; /* 1, and x^8 */
+    for (; bytes; bytes >>= 1) {
+        if (bytes & 1) found = product(found, square);
+        square = product(square, square);
+    }
+    return found;
+}
+
+/* Sizes come again. */
+enum { SIZES_KNOWN = 64 };
+static struct {
+    size_t bytes;
+    uint32_t power;
+} sizes_known[SIZES_KNOWN];
+
+uint32_t crc32_joined(uint32_t first, uint32_t second, size_t second_size) {
+    size_t place = (second_size ^ second_size >> 6 ^ second_size >> 12) % SIZES_KNOWN;
+    if (!sizes_known[place].power || sizes_known[place].bytes != second_size) {
+        sizes_known[place].bytes = second_size;
+        sizes_known[place].power = further_by(second_size);
+    }
+    return product(first, sizes_known[place].power) ^ second;
+}

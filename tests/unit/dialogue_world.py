@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import struct
 import sys
 import time
 import zlib
@@ -44,7 +45,14 @@ from llft.journal.unpack_rows import unpack
 from llft.past.birth_log import OPERATION_KINDS, BirthLog
 from llft.past.witness import Witness
 from llft.runtime import dialogues
-from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel, Opener, Sealer
+from llft.runtime.transport.envelope import (
+    BIRTH,
+    DATAGRAM_PURPOSE,
+    ENVELOPE_BYTES,
+    Channel,
+    Opener,
+    Sealer,
+)
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.replay import ReplayWindow
 from llft.wire.codec import decode
@@ -66,6 +74,7 @@ PATIENT = Timeouts(
 )
 """Nothing is done here for the time that has passed."""
 LARGEST = 61_440
+UDP_SEGMENT, UDP_GRO = 103, 104
 
 
 class Orders(OrderStream):
@@ -295,10 +304,12 @@ class Server(Member):
         self.is_calling = False
         self.handed: list[Operation] = []
         self.thread: Any = None
-        self.line = Line()
+        self.line = Line(min(limits.datagram_bytes + ENVELOPE_BYTES, LARGEST))
         self._application = SimpleNamespace(replaying=False, witness=None, out_count=1, log=self.log)
         self.dialogues = dialogues.Dialogues(self._shell())
         self.dialogues.line = self.line
+        self._coming: Counter[int] = Counter()
+        """Of messages that it has a part of, by descriptors."""
         self._unread: Counter[int] = Counter()
         """Bytes that the dialogue has, by descriptors."""
 
@@ -355,6 +366,7 @@ class Server(Member):
         self.core.next_deadline = usual
         self.dialogues._skipping = self.line.taken_count = 0
         connections = {fd: self.connection(fd) for fd in self.world.fds}
+        self._coming.clear()
         self._unread = Counter({fd: c.received_bytes - c.delivered_bytes for fd, c in connections.items()})
         return lent
 
@@ -372,10 +384,13 @@ class Server(Member):
         return foreign
 
     def feed(self, count: int) -> None:
-        for _ in range(count):
-            data = self.heard.popleft()
-            self._unread[self.world.fd_of(data)] += len(decode(data).payload)
-            self.line.put(data)
+        fed = [self.heard.popleft() for _ in range(count)]
+        for data in fed:
+            message, fd = decode(data), self.world.fd_of(data)
+            self._coming[fd] += len(message.payload)
+            if message.header.fragment_index == message.header.fragment_count - 1:
+                self._unread[fd] += self._coming.pop(fd)
+        self.line.put_all(fed)
 
     def _speak(self) -> None:
         for group_id, data in self.line.said():
@@ -542,7 +557,7 @@ def fds_of(operation: Receive | Select) -> tuple[int, ...]:
 class Line:
     """The sockets, and what else C is lent of a transport and of a poller."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = LARGEST) -> None:
         self._hearing, self._sending, self._client = (_udp() for _ in range(3))
         self._epoll, self._urgent = select.epoll(), select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK)
@@ -561,16 +576,34 @@ class Line:
         sealer = Sealer(KeyRing(), SERVERS, PRIMARY)
         self._datagrams = compiled_datagrams().Datagrams(
             sending_fd=self._sending.fileno(),
-            largest=LARGEST,
+            largest=largest,
             prefix=sealer.prefix,
             own_birth=BIRTH.pack(*PRIMARY),
             keys={0: b""},
             person=DATAGRAM_PURPOSE,
         )
 
-    def put(self, data: bytes) -> None:
-        sealed = self._sealers[OTHERS if _is_of_others(data) else CLIENTS].seal(data, Channel.TO_GROUP)
-        self._client.sendto(sealed, self._hearing.getsockname())
+    def put_all(self, datagrams: list[bytes]) -> None:
+        """Those of one size, and a smaller one behind them, come together where they are asked for so."""
+        batch: list[bytes] = []
+        for data in datagrams:
+            if batch and (len(data) > len(batch[0]) or len(batch[-1]) < len(batch[0]) or len(batch) == 4):
+                self._put_together(batch)
+                batch = []
+            batch.append(data)
+        self._put_together(batch)
+
+    def _put_together(self, batch: list[bytes]) -> None:
+        sealed = [
+            self._sealers[OTHERS if _is_of_others(data) else CLIENTS].seal(data, Channel.TO_GROUP)
+            for data in batch
+        ]
+        if len(sealed) > 1 and len(sealed) * len(sealed[0]) < LARGEST:
+            segment = (socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("H", len(sealed[0])))
+            self._client.sendmsg([b"".join(sealed)], [segment], 0, self._hearing.getsockname())
+            return
+        for each in sealed:
+            self.put_sealed(each)
 
     def put_sealed(self, sealed: bytes) -> None:
         self._client.sendto(sealed, self._hearing.getsockname())
@@ -589,6 +622,10 @@ class Line:
     def rest(self) -> list[bytes]:
         """What was put and not taken."""
         return [data for _, _, _, data, _ in self._datagrams.receive(self._hearing.fileno(), 256)]
+
+    @property
+    def hears_batches(self) -> bool:
+        return bool(self._hearing.getsockopt(socket.IPPROTO_UDP, UDP_GRO))
 
     def wake(self) -> None:
         os.eventfd_write(self._wake_fd, 1)

@@ -21,17 +21,34 @@ typedef struct {
     const uint8_t *data;
     size_t size;
     uint64_t from;
+    const uint8_t *start; /* of the bytes that the envelope's checksum is of; they end with the data */
+    int has_checksum;     /* or it has a MAC, which says nothing of its parts */
+    uint32_t checksum;
 } datagram_taken;
 
+/* A piece of what is sent. Of a large one its CRC-32 may be known. */
 typedef struct {
-    /* As many as have come, up to `most`; -1: an error of ours, as an exception. `drained`: there is no more. */
-    int (*take)(PyObject *datagrams, int fd, datagram_taken *taken, int most, int *drained);
+    const void *data;
+    size_t size;
+    int has_checksum;
+    uint32_t checksum;
+} datagram_piece;
+
+enum { DATAGRAMS_AT_ONCE = 256 };
+
+typedef struct {
+    /* Some that have come, at most DATAGRAMS_AT_ONCE; -1: an error of ours, as an exception. `drained`: there is no
+     * more. */
+    int (*take)(PyObject *datagrams, int fd, datagram_taken *taken, int *drained);
     /* What `receive` has of it: identity, channel, number, data, address. */
     PyObject *(*as_tuple)(const datagram_taken *taken);
     /* Sealed once, to each; -1: an error of ours, as an exception. */
-    int (*send)(PyObject *datagrams, const struct iovec *pieces, int count, int channel,
+    int (*send)(PyObject *datagrams, const datagram_piece *pieces, int count, int channel,
                 const struct sockaddr_in *to, int to_count);
     int (*read_address)(PyObject *pair, struct sockaddr_in *address);
+    /* The same as `send` for one of several, to the same: they may leave together, with the last one (no `more`). */
+    int (*send_one_of)(PyObject *datagrams, const datagram_piece *pieces, int count, int channel,
+                       const struct sockaddr_in *to, int to_count, int more);
 } datagram_functions;
 
 #endif
