@@ -93,16 +93,16 @@ class ViewChange:
 
     def _on_bound(self) -> None:
         """D-07: what is not here by now will not come."""
-        recovery = self.recovery
+        replica, recovery = self.replica, self.recovery
         assert recovery is not None
         if recovery.phase == COLLECTING:
             recovery.stop_waiting()
             self.progress()
-        elif recovery.is_over(self.replica.performed_count, caught_up=self.replica.determinizer.caught_up):
+        elif recovery.is_over(replica.performed_count, caught_up=replica.determinizer.caught_up):
             self._settle_view()
         else:  # the application computes, or is given what was missing: not for us to bound, within reason
-            recovery.patience -= 1
-            recovery.bound_ns = self.replica.now_ns + self.replica.config.timeouts.recovery_bound_ns
+            bound_ns = replica.now_ns + replica.config.timeouts.recovery_bound_ns
+            recovery.put_off(bound_ns, replica.performed_count)
 
     def on_new_primary_view_ack(
         self, connection: Connection, header: Header, body: NewPrimaryViewAckBody

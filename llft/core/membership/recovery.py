@@ -88,8 +88,11 @@ class Recovery:
     def is_over(self, performed_count: int, *, caught_up: bool) -> bool:
         """The bound on performing has passed. Whoever gets what it misses, one message after the other, does
         not wait in vain, though it takes longer than the bound."""
-        before, self.performed_count = self.performed_count, performed_count
-        return self.patience == 0 or (caught_up and performed_count == before)
+        return self.patience == 0 or (caught_up and performed_count == self.performed_count)
+
+    def put_off(self, bound_ns: int, performed_count: int) -> None:
+        self.patience -= 1
+        self.bound_ns, self.performed_count = bound_ns, performed_count
 
     def stop_waiting(self) -> None:
         """D-07: who has not answered by now is lost."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from llft.cli.group_run import TrialFailure
 from llft.cli.kill import send_signal
 from llft.cli.measure.comparison import Manner
 from llft.cli.measure.peers import workload
@@ -45,18 +46,24 @@ class GroupClient:
 
     def gap_and_lost(self) -> tuple[float, int]:
         self._side.connect(1)
-        killer = threading.Timer(workload.SETTLING_S, self._kill_primary)
+        killed: list[int] = []
+        killer = threading.Timer(workload.SETTLING_S, lambda: killed.append(self._kill_primary()))
         killer.start()
         wrote = self._order(do="numbers", seconds=3 * workload.SETTLING_S)
         killer.join()
+        if not killed:
+            raise TrialFailure("no-kill", "see the error above: the gap is of no fail-over")
         known = int(self._order(do="reply", request={"text": "GET number\n", "reply": "line"})["reply"])
         return wrote["gap_ms"], max(0, wrote["confirmed"] - known)
 
-    def _kill_primary(self) -> None:
+    def _kill_primary(self) -> int:
+        """Its process."""
         server = self._side.server
         assert isinstance(server, ReplicatedProgram)
         group = server.await_whole(listening=False)
-        send_signal(require_primary(group)["pid"], signal.SIGKILL, parent=group["supervisor_pid"])
+        pid: int = require_primary(group)["pid"]
+        send_signal(pid, signal.SIGKILL, parent=group["supervisor_pid"])
+        return pid
 
     def _order(self, **order: Any) -> dict[str, Any]:
         return self._side.control.order(**order)
