@@ -23,7 +23,8 @@ from llft.pipeline.campaign.job import run_campaign
 from llft.pipeline.campaign.outcome import Cell, RunSeed
 from llft.pipeline.campaign.page import write_page
 from llft.pipeline.campaign.plan import Campaign, Directory
-from llft.pipeline.campaign.summary import Summary, summarise, upper_bound
+from llft.pipeline.campaign.summary import Summary, summarise
+from llft.pipeline.campaign.sums import upper_bound
 from llft.pipeline.decode import ProcessState, Row, flatten
 from llft.pipeline.ingest import arrow_batches
 from llft.pipeline.schema import RECORD_SCHEMA

@@ -8,7 +8,6 @@ batch that has none.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -23,6 +22,7 @@ from llft.pipeline.audit.doubtful import judge_doubtful
 from llft.pipeline.audit.findings import FINDING_SCHEMA, VIOLATION
 from llft.pipeline.campaign.outcome import RunSeed
 from llft.pipeline.campaign.plan import Batch, Campaign, Directory
+from llft.pipeline.campaign.sums import read_outcomes
 from llft.pipeline.campaign.work import Work, worker
 from llft.pipeline.daemon import EARLY
 
@@ -132,7 +132,7 @@ def _settle(spark: SparkSession, batches: Sequence[Batch], directory: Directory,
     doubtful: list[int] = []
     files: list[str] = []
     for batch in batches:
-        rows = read_outcomes(directory, batch)
+        rows = read_outcomes(directory, batch.number)
         told += [found for row in rows for found in row["findings"]]
         worlds = [row["world"] for row in rows if row["doubtful"]]
         doubtful += worlds
@@ -146,11 +146,6 @@ def _settle(spark: SparkSession, batches: Sequence[Batch], directory: Directory,
     os.replace(draft, target)
 
 
-def read_outcomes(directory: Directory, batch: Batch) -> list[dict[str, Any]]:
-    with open(directory.outcome_file(batch.number), encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
 def _forget_clean(batches: Sequence[Batch], directory: Directory, number: int) -> None:
     """Journals of batches about which there is nothing to find out: a seed gives them again at any time."""
     from pyarrow import parquet
@@ -160,6 +155,6 @@ def _forget_clean(batches: Sequence[Batch], directory: Directory, number: int) -
     for batch in batches:
         if not directory.journal_file(batch.number).exists():
             continue
-        rows = read_outcomes(directory, batch)
+        rows = read_outcomes(directory, batch.number)
         if not any(row["violations"] or row["world"] in accused for row in rows):
             directory.journal_file(batch.number).unlink(missing_ok=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from llft.pipeline.campaign.summary import Kind, Summary, Violation
+from llft.pipeline.campaign.summary import Summary, Violation
+from llft.pipeline.campaign.sums import Kind
 from llft.pipeline.charts import Axis, Series, chart, page, table
 
 
