@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from llft.core.durability import Durability
+from llft.core.holding import Holding
 from llft.core.standing import BACKUP
 from llft.identifiers import NO_BIRTH, BirthId
 from llft.instant import NEVER
@@ -36,20 +37,25 @@ class Asking:
         self.replica = replica
         self.standing = replica.standing
         self.messaging = replica.messaging
-        self.durability = Durability(replica)
+        self.durability, self.holding = Durability(replica), Holding(replica)
         interval_ns = replica.config.timeouts.heartbeat_interval_ns
         self.spacing_ns = interval_ns // 10
         self.patience_ns = interval_ns // 2
-        self._telling_ns = interval_ns // 4
-        self._told_ns = self._told_end = 0
+        self.telling_ns = interval_ns // 4
+        self.told_ns = self.told_end = 0
         """When those who were not asked were told the order information last, and how far."""
         self.end = 0
         self.asked_ns = 0
         self.alone: BirthId = NO_BIRTH
         """Who was asked, if it was one of several."""
+        self.asked_of: BirthId = NO_BIRTH
+        """Who says itself that it holds what it was asked for (D-75)."""
         self._doubted: BirthId = NO_BIRTH
         self._doubted_end = self._doubted_until_ns = 0
         self._doubt_ns = DOUBT_INTERVALS * interval_ns
+        self._announced = 0
+        self.is_lent = False
+        """A dialogue sees to it (D-74)."""
         self.answer_wanted = False
         """At a backup: the primary waits for its watermark."""
 
@@ -61,11 +67,13 @@ class Asking:
         return self.messaging.lane.order_committed < self.end
 
     def next_deadline(self) -> int:
+        if self.is_lent:
+            return NEVER
         if self.under_way and not self.messaging.waiting_for_all:
             return self.asked_ns + self.patience_ns
         if not self.messaging.waiting_for_backups:
             return NEVER
-        pressing = not self.messaging.waiting_for_all and self._who_is_enough() != NO_BIRTH
+        pressing = not self.messaging.waiting_for_all and self.who_is_enough() != NO_BIRTH
         return self.asked_ns + (0 if pressing else self.spacing_ns)
 
     def on_deadline(self) -> None:
@@ -91,35 +99,61 @@ class Asking:
             return  # and the wish is kept until then
         self.durability.mark()
         orders, known = self.messaging.lane.orders, self.messaging.watermarks.of_member
-        one = NO_BIRTH if self.messaging.waiting_for_all else self._who_is_enough()
+        one = NO_BIRTH if self.messaging.waiting_for_all else self.who_is_enough()
         self.alone = one if len(known) > 1 else NO_BIRTH
         self.messaging.waiting_for_backups = self.messaging.waiting_for_all = False
         from_offset = known[one] if one != NO_BIRTH else min(known.values(), default=orders.end)
         unperformed = self.durability.wanted and self.messaging.lane.order_committed < orders.end
         if from_offset < orders.end or unperformed:
             self.asked_ns, self.end = self.replica.now_ns, orders.end
-            self.replica.intra.ask(from_offset, orders.end, one)
-        if self.alone != NO_BIRTH and self.replica.now_ns >= self._told_ns + self._telling_ns:
+            self.asked_of = NO_BIRTH if self.durability.wanted else one
+            if self.asked_of != NO_BIRTH:
+                self.replica.intra.ask_one(from_offset, orders.end, one)
+            else:
+                self.replica.intra.ask(from_offset, orders.end, one)
+        if self.alone != NO_BIRTH and self.replica.now_ns >= self.told_ns + self.telling_ns:
             self._tell_others()
 
     def _tell_others(self) -> None:
         """All that was recorded since they were told last; what is lost of it they ask for (Nack)."""
         end, known = self.messaging.lane.orders.end, self.messaging.watermarks.of_member
         behind = min(offset for backup, offset in known.items() if backup != self.alone)
-        start = max(behind, self._told_end)
-        self._told_ns, self._told_end = self.replica.now_ns, end
+        start = max(behind, self.told_end)
+        self.told_ns, self.told_end = self.replica.now_ns, end
         if start < end:
             self.replica.intra.send_order(start, end, MessageFlag.ONE_ANSWERS)
 
-    def note_commit(self) -> None:
+    def note_commit(self, *, announced: bool = False) -> None:
         """Backups have come further, or others are the backups."""
         lane, level = self.messaging.lane, self.replica.config.output_commit_level
         held = self.messaging.watermarks.committed(level, lane.orders.end)
         committed = self.durability.committed(held, level)
         if committed > lane.order_committed:
             lane.order_committed = committed
-            if level:
+            if not announced:
+                self.announce()
+
+    def announce(self) -> None:
+        """To groups that wait, if there is news. What a backup tells them itself (D-75) they are told with
+        the next beat all the same: it may have been lost, and with it comes order information, which whoever
+        recovers may need of each of them."""
+        committed = self.messaging.lane.order_committed
+        if self._announced < committed:
+            self._announced = committed
+            if self.replica.config.output_commit_level:
                 self.replica.timers.announce_commit()
+
+    def answer_at_once(self) -> None:
+        """At a backup, before the program is given what it performed."""
+        if self.holding.wanted_end:
+            self.holding.answer()
+        if self.answer_wanted and not self.durability.wanted:
+            self.answer()
+
+    def forget_questions(self) -> None:
+        """They were of another view."""
+        self.durability.forget_questions()
+        self.holding.wanted_end = 0
 
     def answer(self) -> None:
         """At a backup. Where disks count it is after the program was given what it performed, so that this is
@@ -132,7 +166,7 @@ class Asking:
                 durability.answered()
             self.replica.intra.on_heartbeat_timer()
 
-    def _who_is_enough(self) -> BirthId:
+    def who_is_enough(self) -> BirthId:
         """The backup of rank 2, if its answer commits (D-70, D-71), and if it is known to answer."""
         watermarks = self.messaging.watermarks
         several = len(watermarks.of_member) > 1

@@ -52,12 +52,17 @@ class Dialogue:
             self._connections = [table[fd] for fd in fds if fd != LISTENER]
         return lent
 
+    @property
+    def deadline_ns(self) -> int:
+        """By when what was lent last is left."""
+        return self._lender.deadline_ns
+
     def take_back(self, made: Made) -> None:
         connections, self._connections = self._connections, []
         replica = self._replica
         if not connections or replica.standing.role != (PRIMARY if replica.live else BACKUP):
             raise InvariantError("dialogue_of_nobody", role=replica.standing.role)
-        taken = any(remote.taken for remote in made.remotes)
+        taken = any(remote.taken for remote in made.remotes) or made.fellow is not None
         if made.calls or taken:
             try:
                 self._taker.take_in(connections, made)

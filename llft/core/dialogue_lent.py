@@ -10,9 +10,9 @@ from llft.config import Replication
 from llft.core.determinizer.operation_ids import RANDOM, parking_id
 from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_fellow import Fellow, Fellows
 from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
 from llft.core.messaging.connection import Connection
-from llft.core.messaging.kept import ReceivedMessage
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import BACKUP, PRIMARY
 from llft.identifiers import ThreadId
@@ -49,6 +49,8 @@ class Lent(NamedTuple):
     remotes: list[Remote]
     connections: list[tuple[int, tuple[int, ...], bytes, bytes, list[Any]]]
     """Place of the group, numbers, prefix of what comes, of what leaves, and what was received."""
+    fellow: Fellow | None
+    """Who is asked for the output commit, or asks; None: nobody."""
 
 
 class Lender:
@@ -56,6 +58,7 @@ class Lender:
         self._replica = replica
         self._messaging = replica.messaging
         self._engine = replica.determinizer.engine
+        self._fellows, self._may_ask, self.deadline_ns = Fellows(replica), False, 0
         config = replica.config
         self._possible = (
             isinstance(self._engine, TokenEngine)
@@ -87,9 +90,8 @@ class Lender:
         remotes = [remote_of(group_id, lane.held[group_id]) for group_id in groups]
         lent = [(groups.index(each.remote_group_id), *self._lent_of(each)) for each in connections]
         most = max(numbers), *[max(each.numbers) for each in remotes], *[max(each[1]) for each in lent]
-        if max(most) > LARGEST or any(
-            _is_absurd(message) for each in connections for message in each.received
-        ):
+        received = [message for each in connections for message in each.received]
+        if max(most) > LARGEST or any(max(each.timestamp, each.order_end) > LARGEST for each in received):
             return None
         return Lent(
             numbers,
@@ -97,6 +99,7 @@ class Lender:
             [] if replica.live else list(islice(self._log(), ENTRIES_MAX)),
             remotes,
             lent,
+            self._fellows.lend(groups, connections, may_ask=self._may_ask),
         )
 
     def _connections(self, fds: list[int]) -> list[Connection] | None:
@@ -142,18 +145,23 @@ class Lender:
         if not engine.is_out(thread) or engine.scheduler.run_queue or engine.completions:
             return False
         if not replica.live:
-            return not replica.asking.answer_wanted and replica.reticence.switch_at < 0
+            asking = replica.asking
+            asked = asking.answer_wanted or asking.holding.wanted_end
+            return not asked and replica.reticence.switch_at < 0
+        self._may_ask = self._fellows.may_ask()
         return (
             not engine.held
             and engine.waiters.is_quiet()
             and not (LISTENER in fds and messaging.pending_accept)
             and self._nobody_waits_for(fds)
             and not messaging.silent
-            and not messaging.waiting_for_backups
             and not messaging.flow.too_many_acks
-            and not replica.asking.under_way
+            and (self._may_ask or self._nobody_is_asked())
             and not replica.reticence.silent
         )
+
+    def _nobody_is_asked(self) -> bool:
+        return not (self._messaging.waiting_for_backups or self._replica.asking.under_way)
 
     def _nobody_waits_for(self, fds: list[int]) -> bool:
         """Nor for any other descriptor that something has happened to."""
@@ -184,7 +192,7 @@ class Lender:
         messaging = self._messaging
         if connection.transmitted != connection.generated or messaging.lane.orders.reflected:
             return False
-        return not held.waits or self._commits_as_it_leaves()
+        return not held.waits or self._commits_as_it_leaves() or self._may_ask
 
     def _commits_as_it_leaves(self) -> bool:
         level = self._messaging.config.output_commit_level
@@ -246,8 +254,12 @@ class Lender:
         )
 
     def _deadline_ns(self) -> int:
-        """Also of threads that are parked: while one runs, the engine does not tell."""
-        return min(self._replica.next_deadline(), self._engine.outside.deadlines.earliest())
+        """Also of threads that are parked: while one runs, the engine does not tell. When an answer to a
+        question is overdue is lent itself."""
+        self._replica.asking.is_lent = self._may_ask
+        self.deadline_ns = min(self._replica.next_deadline(), self._engine.outside.deadlines.earliest())
+        self._replica.asking.is_lent = False
+        return self.deadline_ns
 
     def _late_ns(self, connections: list[Connection], patience_ns: int) -> int:
         """The same of what cannot wait, while messages come one soon after the other."""
@@ -283,7 +295,3 @@ class Lender:
             *self._count(self._context(), SOCKET, c.fd),
             *c.connection_id,
         )
-
-
-def _is_absurd(message: ReceivedMessage) -> bool:
-    return max(message.timestamp, message.order_end) > LARGEST

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_fellow import Fellows, MadeFellow
 from llft.core.dialogue_remote import NOTHING_HELD
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import ReceivedMessage, SentMessage
@@ -114,11 +115,13 @@ class Made(NamedTuple):
     whether it would not have waited."""
     selected: list[tuple[tuple[int, ...], int, tuple[int, ...], bool]]
     """The same of its selects."""
+    fellow: MadeFellow | None
 
 
 def made_of(told: tuple[Any, ...]) -> Made:
     """Of what C tells."""
-    calls, numbers, connections, remotes, *rest = told
+    calls, numbers, connections, remotes, *rest, fellow = told
+    rest.append(None if fellow is None else MadeFellow(*fellow))
     return Made(
         calls,
         Numbers(*numbers),
@@ -133,6 +136,7 @@ class Taker:
         self._replica = replica
         self._messaging = replica.messaging
         self._engine = replica.determinizer.engine
+        self._fellows = Fellows(replica)
 
     def take_in(self, connections: list[Connection], made: Made) -> None:
         """The replica is afterwards as if it had been stepped with all of it, but for the settling."""
@@ -150,6 +154,8 @@ class Taker:
             self._take_orders_logged(made, now)
         for remote in made.remotes:
             self._take_held(self._messaging.lane.held[groups[remote.place]], remote)
+        if made.fellow is not None:
+            self._fellows.take(made.fellow)
         if not replica.live:
             self._pass_barriers()
 

@@ -14,9 +14,9 @@ from llft.core.membership.backup_change import on_membership_change
 from llft.core.messaging.connection import Connection
 from llft.core.standing import BACKUP, JOINING, PRIMARY, RECOVERING
 from llft.errors import PeerError
-from llft.identifiers import Role, ViewId
+from llft.identifiers import NO_VIEW, Role, ViewId
 from llft.journal.record import Superseded
-from llft.wire.codec import decode, decode_body
+from llft.wire.codec import decode, decode_body, plain_held
 from llft.wire.fragment import Reassembly
 from llft.wire.messages import Header, Message, MessageFlag, MessageType
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FROM_A_SETTLED_PRIMARY: Final = (MessageType.HEARTBEAT, MessageType.ACCEPT_BACKUP, MessageType.REMOVE_BACKUP)
 """Of the intra-group messages, those that show that a view is established."""
+_HELD: Final = bytes((MessageType.HELD,))
 
 
 class Inbox:
@@ -49,6 +50,7 @@ class Inbox:
             MessageType.MEMBERSHIP_ACK: lambda _, body: replica.commit.on_membership_ack(body),
             MessageType.STATE: self._on_state,
             MessageType.STATE_ACK: lambda _, body: replica.transfer.on_state_ack(body),
+            MessageType.HELD: replica.asking.holding.on_held,
         }
 
     def statistics(self) -> dict[str, int]:
@@ -60,11 +62,26 @@ class Inbox:
             if connection is not None:
                 self._after_lane(connection)
                 return
+        if data[1:2] == _HELD and self._on_plain_held(data):
+            return
         try:
             message = decode(data)
             self._dispatch(message, data)
         except PeerError:
             self.malformed += 1
+
+    def _on_plain_held(self, data: bytes) -> bool:
+        """What a gateway hears for every reply, without a message made of it; False: it is to be looked at in
+        full."""
+        found = plain_held(data)
+        if found is None or not self.standing.has_state:
+            return False
+        prefix, end = found
+        own = self.standing.group_id
+        if prefix.dest_group_id != own or prefix.source_group_id == own or prefix.dest_view != NO_VIEW:
+            return False
+        self.replica.asking.holding.note_remote(prefix.source_group_id, prefix.source_view, end)
+        return True
 
     def _after_lane(self, connection: Connection) -> None:
         self.messaging.indexes.touched.note(connection.fd)
@@ -173,6 +190,10 @@ class Inbox:
                 self.messaging.keep_alives.disturb(connection, self.replica.now_ns)
                 if connection.closed_here:
                     self._drop_late(connection)
+            return
+        if header.message_type == MessageType.HELD:
+            held: Any = decode_body(MessageType.HELD, message.payload)
+            self.replica.asking.holding.on_remote_held(header, held)
             return
         connection = self.messaging.find(header)
         if connection is not None:

@@ -121,6 +121,13 @@ class IntraGroup:
         if to is None and now_ns < self.heartbeat_ns != NEVER:
             self.heartbeat_ns = min(now_ns + interval_ns, self.beaten_ns + _SPARED * interval_ns)
 
+    def ask_one(self, start: int, end: int, one: BirthId) -> None:
+        """The same, to a backup that says itself that it holds it (D-75)."""
+        *before, (offset, chunk) = self._pieces(start, end)
+        for each, piece in before:
+            self._send_piece(each, piece, one, MessageFlag.NONE)
+        self._send_piece(offset, chunk, one, MessageFlag.COMMITS)
+
     def _pieces(self, start: int, end: int) -> list[tuple[int, bytes]]:
         """Of our order information, for one datagram each; one of them at least, be it empty."""
         self.messaging.lane.flush()
@@ -147,6 +154,7 @@ class IntraGroup:
         interval_ns = self.timeouts.heartbeat_interval_ns
         if self.standing.role == PRIMARY:
             self.replica.update_watermarks()
+            self.replica.asking.announce()
         elif self.standing.role == BACKUP:
             interval_ns *= BACKUP_INTERVALS
         if not self.lonely:
@@ -254,8 +262,11 @@ class IntraGroup:
             return
         if standing.role == BACKUP:
             self.replica.view_change.learn_view_start(header.view_start)
-        if message.order_bytes and self._is_of_our_history(header):
+        ours = self._is_of_our_history(header)
+        if message.order_bytes and ours:
             self.messaging.lane.orders.insert(message.order_start, message.order_bytes)
+        if header.flags & MessageFlag.COMMITS and ours and standing.role == BACKUP:
+            self.replica.asking.holding.on_question(message.order_start + len(message.order_bytes))
         self._note_question(header.flags)
 
     def _is_of_our_history(self, header: Header) -> bool:

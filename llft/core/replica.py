@@ -218,8 +218,8 @@ class Replica:
                 self.follow_log()
             if self.view_change.recovery is not None:
                 self.view_change.progress()
-        if asking.answer_wanted and not asking.durability.wanted:
-            asking.answer()
+        if asking.answer_wanted or asking.holding.wanted_end:
+            asking.answer_at_once()
         if self.reticence.switch_at >= 0:
             self.reticence.switch_if_ready()
         if engine.completions and standing.role != LEFT:  # whoever has reset gives its program nothing more
@@ -420,7 +420,7 @@ class Replica:
         self.semi_passive.pending_update = None  # it may be of a history that nobody continued
         self.messaging.uncache()
         self.intra.heard_beat = self.intra.order_known_to_exist = 0
-        self.asking.durability.forget_questions()
+        self.asking.forget_questions()
         self.reticence.switch_at = -1
 
     def has_followed(self, view: ViewId) -> bool:

@@ -119,12 +119,12 @@ static PyObject *listed(const messages_t *messages) {
     return list;
 }
 
-static PyObject *numbers_taken(const remote_t *remote) {
-    size_t count = remote->numbers.size / sizeof(uint64_t);
+PyObject *numbers_in(const bytes_t *numbers) {
+    size_t count = numbers->size / sizeof(uint64_t);
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t at = 0; list && at < count; at++) {
         uint64_t number;
-        memcpy(&number, remote->numbers.data + at * sizeof number, sizeof number);
+        memcpy(&number, numbers->data + at * sizeof number, sizeof number);
         PyObject *one = PyLong_FromUnsignedLongLong(number);
         if (!one)
             Py_CLEAR(list);
@@ -255,7 +255,7 @@ static PyObject *remotes_now(void) {
         const remote_t *r = &dialogue.remotes[at];
         if (r->used && add(list, Py_BuildValue("iLLLLNN", at, (long long)r->base, (long long)r->unreflected,
                                                (long long)r->watermark, (long long)r->committed,
-                                               as_bytes(r->held.data, r->held.size), numbers_taken(r))) < 0)
+                                               as_bytes(r->held.data, r->held.size), numbers_in(&r->numbers))) < 0)
             Py_CLEAR(list);
     }
     return list;
@@ -285,8 +285,8 @@ static PyObject *counts_now(void) {
 PyObject *account(void) {
     const dialogue_t *d = &dialogue;
     size_t begun = d->live ? (size_t)(d->order_begun - d->order_base) : 0;
-    return Py_BuildValue("nNNNNNONNNNO", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
+    return Py_BuildValue("nNNNNNONNNNON", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
                          counts_now(), as_bytes(d->orders.data + begun, d->orders.size - begun), d->foreign,
                          as_bytes(d->births.data, d->births.size), journal_frames(), all_readings(), witnessed(),
-                         d->selected);
+                         d->selected, fellow_now());
 }

@@ -40,6 +40,7 @@ static uint32_t digest_on(uint32_t digest, PyObject *data) {
 
 static bool is_paused(int64_t now_ns) { return now_ns - dialogue.last_ns > dialogue.pause_ns; }
 
+/* One that was left is over, whoever tries it again: what has come is for the core, and would wait here. */
 static bool is_here(int64_t now_ns) {
     return dialogue.ident && dialogue.ident == PyThread_get_thread_ident() && !dialogue.left && !is_paused(now_ns) &&
            dialogue.births.size < BIRTHS_MAX && dialogue.called_count < CALLED_MAX;
@@ -328,13 +329,15 @@ static bool has_window(const connection_t *c) {
 }
 
 static bool say_live(connection_t *c, PyObject *payload, int64_t now_ns) {
-    if (!may_go_on(now_ns) || !has_window(c) || !fits((size_t)PyBytes_GET_SIZE(payload)))
+    if (!may_go_on(now_ns) || !has_window(c) || !fits((size_t)PyBytes_GET_SIZE(payload)) || !may_seek_commit(c, now_ns))
         return false;
     uint32_t digest = digest_on(c->sent_digest, payload);
     record_send(c->fd, ++dialogue.clock, digest);
     const message_t *message = generate(c, payload, dialogue.clock, digest, now_ns);
+    bool asked = seek_commit(c, now_ns);
     if (multicast_message(c, message) < 0)
         Py_FatalError("the network cannot be written");
+    seek_on(asked, now_ns);
     c->transmitted = message->position;
     c->ack_told = c->received_up_to;
     c->ack_due_ns = NEVER;

@@ -7,6 +7,7 @@
  *
  *     order.c       entries of the order log, written and read
  *     lane.c        a datagram of a connection, taken and made: the twin of `core.messaging.lane`
+ *     asking.c      who is asked for the output commit, and answers
  *     waiting.c     how a call waits for the network
  *     calls.c       the thread's calls: hear, say, select, read a clock, draw
  *     socket.c      the virtual socket's methods
@@ -48,8 +49,26 @@ enum {
     PLACES = 512, /* of a table of connections: four times as many */
     CLOCKS = 3,
     WHO_NUMBERS = 9,
+    CHANNELS = 3,
     CONNECTION_NUMBERS = 3,
 };
+
+/* Of a datagram, behind the prefix: as `wire.header` has it. */
+typedef struct __attribute__((packed)) {
+    uint16_t flags, fragment_index, fragment_count, order_length, reflected_length;
+    uint32_t msg_seq_num, ack_view_num, ack, payload_length;
+    uint64_t back, timestamp, watermark, committed, order_start, reflected_start;
+} dynamic_t;
+
+_Static_assert(sizeof(dynamic_t) == DYNAMIC_BYTES, "as wire.header has it");
+
+/* Offsets and timestamps that no group comes to. Python's numbers have no end, those here do: what a peer says
+ * that is out of its mind is the core's. */
+static inline bool has_absurd_numbers(const dynamic_t *dynamic) {
+    uint64_t all = dynamic->back | dynamic->timestamp | dynamic->watermark | dynamic->committed |
+                   dynamic->order_start | dynamic->reflected_start;
+    return all >= (uint64_t)1 << 61;
+}
 
 /* -- bytes that grow -------------------------------------------------------------------------------- */
 
@@ -102,6 +121,7 @@ typedef struct {
     int64_t remote_watermark, sent_count, sent_bytes;
     int64_t members_timestamp, heard_ns, said_ns, ack_due_ns, retransmit_ns;
     int64_t sends_decoded;
+    int64_t ordered_bytes; /* at a backup: as far as the log was skimmed (`asking.c`) */
     bool read_decoded; /* at a backup: what was read on it came from the log's bytes */
     count_of nothings; /* reads that found nothing */
     messages_t received, delivered, sent;
@@ -120,7 +140,34 @@ typedef struct {
     bytes_t numbers; /* of those that were taken, eight bytes each */
     struct sockaddr_in to[DESTINATIONS_MAX];
     int to_count;
+    bool waits; /* for our output commit */
+    uint8_t held_prefix[PREFIX_BYTES];
 } remote_t;
+
+/* The process that questions of the output commit are exchanged with: at a primary the backup whose holding
+ * commits, at a backup the primary. */
+typedef struct {
+    bool is_lent, is_used;
+    uint8_t birth[DATAGRAMS_BIRTH_BYTES], sender[16];
+    int64_t newest[CHANNELS];
+    bytes_t numbers[CHANNELS];
+    struct sockaddr_in to[DESTINATIONS_MAX], others[DESTINATIONS_MAX];
+    int to_count, other_count;
+    uint8_t in_prefix[PREFIX_BYTES], out_prefix[PREFIX_BYTES];
+    int64_t room; /* for order information, in one datagram */
+    /* At a primary, as `core.asking` has it: what it holds, up to where and when it was asked, and what the others
+     * are told. */
+    int64_t held, end, asked_ns, patience_ns;
+    bool is_wanted, has_asked;
+    bool has_others;
+    int64_t behind, told_ns, told_end, telling_ns;
+    bytes_t before; /* of our order information, from `before_base` to `order_base` */
+    int64_t before_base;
+    /* At a backup: up to where it was asked, and what was skimmed of the log. */
+    int64_t wanted_end, skimmed_fd;
+    size_t skimmed;
+    bool is_passed_over; /* another one is asked, as a rule */
+} fellow_t;
 
 /* The group's clock of one id. */
 typedef struct {
@@ -206,9 +253,10 @@ typedef struct {
     int16_t by_fd[PLACES], by_prefix[PLACES]; /* places of connections; -1: none */
     remote_t remotes[REMOTES_MAX];
     int remote_count;
+    fellow_t fellow;
     /* The network. */
     PyObject *datagrams;
-    int epoll_fd, urgent_fd, hearing_fd;
+    int epoll_fd, urgent_fd, hearing_fd, own_fd; /* the last one hears what is for this process alone */
     int64_t lazy_ns, spin_ns;
     PyObject *foreign; /* a list: datagrams that are not of this dialogue, and all behind them */
     /* What is told. */
@@ -262,6 +310,8 @@ look_t look_at_log(void);
 void next_entry(look_t *look, entry_t *entry);
 void pass(const look_t *look); /* all that was looked at is performed */
 static inline bool has_decoded(const look_t *look) { return look->performed != dialogue.performed; }
+/* An entry, without its meaning: how long it is, 0 if that is not known; the descriptor; of a READ its size, else -1. */
+size_t skim(const uint8_t *at, const uint8_t *end, int64_t *fd, int64_t *size);
 void read_ahead(PyObject *entries); /* of the core's, as far as they are a dialogue's */
 
 /* -- lane.c ----------------------------------------------------------------------------------------- */
@@ -269,6 +319,17 @@ void read_ahead(PyObject *entries); /* of the core's, as far as they are a dialo
 bool take_datagram(const datagram_taken *taken, int64_t now_ns); /* false: not of this dialogue, and not taken */
 bool fits(size_t payload_size);
 int multicast_message(connection_t *c, const message_t *message);
+
+/* -- asking.c --------------------------------------------------------------------------------------- */
+
+bool take_from_fellow(const datagram_taken *taken, int64_t now_ns);
+int64_t answer_due_ns(void); /* at a primary: NEVER if none is under way */
+bool may_seek_commit(const connection_t *c, int64_t now_ns);
+bool seek_commit(const connection_t *c, int64_t now_ns); /* ahead of the message; whether somebody was asked */
+void seek_on(bool asked, int64_t now_ns);               /* behind it */
+bool answer_if_held(void); /* at a backup: false if it was asked for what is not known to be here */
+int read_fellow(PyObject *fellow);
+PyObject *fellow_now(void);
 
 /* -- waiting.c -------------------------------------------------------------------------------------- */
 
@@ -282,7 +343,7 @@ bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the di
 
 /* How often, since the process began, and how long it took to make the journal's frames: for people. */
 typedef struct {
-    unsigned long long lent, heard, said, selected, handed, meanwhile, foreign, deadlines, others, journal_ns;
+    unsigned long long lent, heard, said, selected, handed, meanwhile, foreign, deadlines, others, asked, answered, journal_ns;
 } tally_t;
 extern tally_t tally;
 
@@ -319,6 +380,8 @@ void note_birth_of_fds(const int64_t *fds, Py_ssize_t count);
 void note_birth_of_nothing(void);
 void note_witnessed(PyObject *fds, int64_t timeout_ns, PyObject *writing, bool interruptible);
 PyObject *account(void); /* of a dialogue that is over */
+PyObject *numbers_in(const bytes_t *numbers); /* of datagrams, eight bytes each */
+int read_addresses(PyObject *addresses, struct sockaddr_in *to, int *to_count);
 size_t readings_from(size_t at); /* how many calls from this one on are readings of one clock, by one pick */
 
 /* -- journal.c -------------------------------------------------------------------------------------- */

@@ -10,22 +10,6 @@
 
 enum { TO_GROUP = 0, ENTRIES_BYTES = 64 /* of one call, at the most */ };
 
-typedef struct __attribute__((packed)) {
-    uint16_t flags, fragment_index, fragment_count, order_length, reflected_length;
-    uint32_t msg_seq_num, ack_view_num, ack, payload_length;
-    uint64_t back, timestamp, watermark, committed, order_start, reflected_start;
-} dynamic_t;
-
-_Static_assert(sizeof(dynamic_t) == DYNAMIC_BYTES, "as wire.header has it");
-
-/* Offsets and timestamps that no group comes to. Python's numbers have no end, those here do: what a peer says
- * that is out of its mind is the core's. */
-static bool has_absurd_numbers(const dynamic_t *dynamic) {
-    uint64_t all = dynamic->back | dynamic->timestamp | dynamic->watermark | dynamic->committed |
-                   dynamic->order_start | dynamic->reflected_start;
-    return all >= (uint64_t)1 << 61;
-}
-
 /* -- which connection -------------------------------------------------------------------------------- */
 
 static unsigned place_of_fd(int64_t fd) { return (unsigned)fd % PLACES; }

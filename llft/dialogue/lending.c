@@ -67,10 +67,10 @@ static void begin_count(count_of *count) {
 static int read_all_numbers(PyObject *numbers) {
     dialogue_t *d = &dialogue;
     count_of *select = &d->generals[SELECT_COUNT], *random = &d->generals[RANDOM_COUNT];
-    int64_t live, journalling, witnessed, is_alone, epoll_fd, urgent_fd, hearing_fd;
+    int64_t live, journalling, witnessed, is_alone, epoll_fd, urgent_fd, hearing_fd, own_fd;
     int64_t *places[] = {
         /* In the order of `runtime.dialogues` ... */
-        &epoll_fd, &urgent_fd, &hearing_fd, &d->lazy_ns, &d->spin_ns, &witnessed,
+        &epoll_fd, &urgent_fd, &hearing_fd, &own_fd, &d->lazy_ns, &d->spin_ns, &witnessed,
         /* ... and of `core.dialogue_lent`. */
         &live, &journalling, &d->thread, &d->receive_kind, &d->send_kind, &d->clock_kind, &d->select_kind,
         &d->random_kind, &d->last_ns, &d->pause_ns, &d->deadline_ns, &d->late_ns, &d->quantum, &d->calls, &d->pick, &d->count,
@@ -93,6 +93,7 @@ static int read_all_numbers(PyObject *numbers) {
     d->epoll_fd = (int)epoll_fd;
     d->urgent_fd = (int)urgent_fd;
     d->hearing_fd = (int)hearing_fd;
+    d->own_fd = (int)own_fd;
     d->performed = 0;
     d->heard_ns = 0;
     d->left = false;
@@ -105,7 +106,7 @@ static int read_all_numbers(PyObject *numbers) {
     return 0;
 }
 
-static int read_destinations(PyObject *addresses, remote_t *remote) {
+int read_addresses(PyObject *addresses, struct sockaddr_in *to, int *to_count) {
     Py_ssize_t count = PySequence_Size(addresses);
     if (count < 0 || count > DESTINATIONS_MAX) {
         PyErr_SetString(PyExc_ValueError, "too many destinations");
@@ -113,12 +114,12 @@ static int read_destinations(PyObject *addresses, remote_t *remote) {
     }
     for (Py_ssize_t at = 0; at < count; at++) {
         PyObject *pair = PySequence_GetItem(addresses, at);
-        int failed = !pair || datagram->read_address(pair, &remote->to[at]) < 0;
+        int failed = !pair || datagram->read_address(pair, &to[at]) < 0;
         Py_XDECREF(pair);
         if (failed)
             return -1;
     }
-    remote->to_count = (int)count;
+    *to_count = (int)count;
     return 0;
 }
 
@@ -144,7 +145,7 @@ static int read_remote(PyObject *one) {
     remote->newest = newest;
     memcpy(remote->birth, birth, DATAGRAMS_BIRTH_BYTES);
     put_bytes(&remote->held, held, (size_t)held_size);
-    return READ_NUMBERS(numbers, places) < 0 ? -1 : read_destinations(destinations, remote);
+    return READ_NUMBERS(numbers, places) < 0 ? -1 : read_addresses(destinations, remote->to, &remote->to_count);
 }
 
 /* (position, timestamp, view, flags, payload, end of its order information) */
@@ -228,22 +229,22 @@ static int load_datagrams(void) {
     return datagram ? 0 : -1;
 }
 
-/* lend(ident, numbers, nothing, orders, entries, datagrams, remotes, connections) */
+/* lend(ident, numbers, nothing, orders, entries, datagrams, remotes, connections, fellow) */
 static PyObject *lend(PyObject *module, PyObject *arguments) {
     (void)module;
     unsigned long ident;
-    PyObject *numbers, *entries, *datagrams, *remotes, *connections;
+    PyObject *numbers, *entries, *datagrams, *remotes, *connections, *fellow;
     const char *nothing, *orders;
     Py_ssize_t nothing_size, orders_size;
-    if (!PyArg_ParseTuple(arguments, "kO!y#y#O!OO!O!", &ident, &PyTuple_Type, &numbers, &nothing, &nothing_size, &orders,
+    if (!PyArg_ParseTuple(arguments, "kO!y#y#O!OO!O!O", &ident, &PyTuple_Type, &numbers, &nothing, &nothing_size, &orders,
                           &orders_size, &PyList_Type, &entries, &datagrams, &PyList_Type, &remotes, &PyList_Type,
-                          &connections))
+                          &connections, &fellow))
         return NULL;
     if (dialogue.ident)
         return PyErr_Format(PyExc_RuntimeError, "a dialogue is lent");
     forget();
     if (load_datagrams() < 0 || read_all_numbers(numbers) < 0 || read_each(remotes, read_remote) < 0 ||
-        read_each(connections, read_connection) < 0)
+        read_each(connections, read_connection) < 0 || read_fellow(fellow) < 0)
         return NULL;
     place_connections();
     read_ahead(entries);
@@ -308,9 +309,10 @@ static PyObject *take_back(PyObject *module, PyObject *none) {
 
 static PyObject *statistics(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "heard", tally.heard, "said", tally.said,
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "heard", tally.heard, "said", tally.said,
                          "selected", tally.selected, "handed", tally.handed, "meanwhile", tally.meanwhile, "foreign",
-                         tally.foreign, "deadlines", tally.deadlines, "others", tally.others, "journal_ns", tally.journal_ns);
+                         tally.foreign, "deadlines", tally.deadlines, "others", tally.others, "asked", tally.asked,
+                         "answered", tally.answered, "journal_ns", tally.journal_ns);
 }
 
 /* -- calls by descriptor ----------------------------------------------------------------------------- */

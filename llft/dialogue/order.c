@@ -215,6 +215,36 @@ static void read_entry(look_t *look, entry_t *entry) {
     context->clock_id = entry->clock_id;
 }
 
+size_t skim(const uint8_t *at, const uint8_t *end, int64_t *fd, int64_t *size) {
+    const uint8_t *start = at;
+    uint64_t number = 0;
+    *size = -1;
+    if (at >= end)
+        return 0;
+    uint8_t head = *at++;
+    int kind = head & KIND_MASK;
+    bool is_counted = kind == SOCKET || kind == GENERAL, has_fd = kind == READ || kind == SEND || kind == SOCKET;
+    if (head & RUN_BIT || !(has_fd || kind == WAKE || kind == TIME || kind == GENERAL) ||
+        ((kind == WAKE || kind == GENERAL) && head & NEW_ITEM))
+        return 0;
+    if ((head & NEW_PICK && !(at = get_uvarint(at, end, &number))) ||
+        (head & NEW_THREAD && !(at = get_uvarint(at, end, &number))) ||
+        (head & NEW_ITEM && !(at = get_uvarint(at, end, &number))))
+        return 0;
+    if (has_fd && head & NEW_ITEM)
+        *fd = (int64_t)number;
+    if (kind == GENERAL && !(at = get_uvarint(at, end, &number)))
+        return 0;
+    if (kind != WAKE && !(at = get_uvarint(at, end, &number)))
+        return 0;
+    uint64_t behind = is_counted ? number : kind == SEND ? sizeof(uint32_t) : 0;
+    if (behind > (uint64_t)(end - at))
+        return 0;
+    if (kind == READ)
+        *size = number > INT32_MAX ? 0 : (int64_t)number; /* 0 is the core's */
+    return (size_t)(at - start) + behind;
+}
+
 look_t look_at_log(void) {
     return (look_t){
         .ahead_at = dialogue.ahead_at,

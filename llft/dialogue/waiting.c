@@ -85,9 +85,10 @@ static int look_for(int64_t until_ns) {
     return found;
 }
 
-/* The last wait was for a moment only, and the others were looked at lately. */
+/* The last wait was for a moment only, and the others were looked at lately. Where a fellow's answers are waited for
+ * they come by another socket. */
 static bool is_brisk(int64_t now_ns) {
-    return dialogue.live && dialogue.brisk && now_ns - dialogue.looked_ns < OTHERS_NS;
+    return dialogue.live && dialogue.brisk && !dialogue.fellow.is_lent && now_ns - dialogue.looked_ns < OTHERS_NS;
 }
 
 /* Without the interpreter's lock, by the one thread that waits: descriptors that have something, -1 with errno. */
@@ -122,22 +123,23 @@ static void append(PyObject *list, const datagram_taken *taken) {
 }
 
 static void look_at(const datagram_taken *taken, int64_t now_ns) {
-    if (PyList_GET_SIZE(dialogue.foreign) || !take_datagram(taken, now_ns))
+    if (PyList_GET_SIZE(dialogue.foreign) || (!take_datagram(taken, now_ns) && !take_from_fellow(taken, now_ns)))
         append(dialogue.foreign, taken);
 }
 
+/* Behind all that was looked at: a backup that holds what it was asked for says so. */
 static outcome_t verdict(void) {
-    if (!PyList_GET_SIZE(dialogue.foreign))
+    if (answer_if_held() && !PyList_GET_SIZE(dialogue.foreign))
         return ARRIVED;
     tally.foreign++;
     return LEAVE;
 }
 
-static int drain(int64_t now_ns) {
+static int drain_one(int fd, int64_t now_ns) {
     datagram_taken taken[AT_ONCE];
     int drained = 0, found = 0;
     for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= AT_ONCE) {
-        int count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, taken, AT_ONCE, &drained);
+        int count = datagram->take(dialogue.datagrams, fd, taken, AT_ONCE, &drained);
         if (count < 0)
             Py_FatalError("the network cannot be read");
         for (int at = 0; at < count; at++)
@@ -147,15 +149,36 @@ static int drain(int64_t now_ns) {
     return found;
 }
 
+/* What is for the group comes first: what is for this process alone may be about it. */
+static int drain(bool own, int64_t now_ns) {
+    int found = drain_one(dialogue.hearing_fd, now_ns);
+    return own ? found + drain_one(dialogue.own_fd, now_ns) : found;
+}
+
+/* Nothing but datagrams has come. */
+static bool are_datagrams(const struct epoll_event *events, int count) {
+    for (int at = 0; at < count; at++)
+        if (events[at].data.fd != dialogue.hearing_fd && events[at].data.fd != dialogue.own_fd)
+            return false;
+    return count > 0;
+}
+
+static bool has_own(const struct epoll_event *events, int count) {
+    for (int at = 0; at < count; at++)
+        if (events[at].data.fd != dialogue.hearing_fd)
+            return true;
+    return false;
+}
+
 /* What was waited for, and what else is there. Of one that a primary has slept for, and that talks with it alone,
  * there is not more, as a rule; to be told so costs as much as half a message, so it is the next call's. */
-static outcome_t take_all(int64_t now_ns, int64_t waited_ns) {
+static outcome_t take_all(const struct epoll_event *events, int count, int64_t now_ns, int64_t waited_ns) {
     datagram_taken taken;
-    bool has_heard = heard.size >= 0;
+    bool has_heard = heard.size >= 0, has_fellow = dialogue.fellow.is_lent;
     if (has_heard && datagram->open(dialogue.datagrams, heard.data, (size_t)heard.size, &heard.from, &taken))
         look_at(&taken, now_ns);
-    if (!has_heard || waited_ns < SLEPT_NS || dialogue.connection_count > 1)
-        drain(now_ns);
+    if (!has_heard || has_fellow || waited_ns < SLEPT_NS || dialogue.connection_count > 1)
+        drain(has_own(events, count) || (has_heard && has_fellow), now_ns);
     return verdict();
 }
 
@@ -182,7 +205,9 @@ PyObject *take_left_behind(PyObject *module, PyObject *none) {
 
 /* What is to be done at a primary by then, whether somebody waits or not. */
 static int64_t due_ns(int64_t now_ns) {
-    int64_t until_ns = is_brisk(now_ns) ? dialogue.late_ns : dialogue.deadline_ns;
+    int64_t until_ns = is_brisk(now_ns) ? dialogue.late_ns : dialogue.deadline_ns, answer_ns = answer_due_ns();
+    if (answer_ns < until_ns)
+        until_ns = answer_ns;
     for (int at = 0; dialogue.live && at < dialogue.connection_count; at++) {
         const connection_t *c = &dialogue.connections[at];
         if (c->retransmit_ns < until_ns)
@@ -223,7 +248,7 @@ static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, struct epoll_even
     Py_BEGIN_ALLOW_THREADS;
     *count = poll_network(events, now_ns, until_ns);
     if (is_lazy && *count == 1 && events[0].data.fd == dialogue.hearing_fd && rest())
-        *count = EVENTS; /* something urgent, too */
+        *count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0); /* something urgent, too */
     Py_END_ALLOW_THREADS;
     bool is_same = dialogue.generation == generation;
     if (!is_same)
@@ -254,11 +279,11 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     dialogue.brisk = count == 1 && *now_ns - began_ns < BRISK_NS;
     if (!count && *now_ns < leave_ns)
         return ARRIVED;
-    if (count != 1 || events[0].data.fd != dialogue.hearing_fd) {
+    if (!are_datagrams(events, count)) {
         *(count ? &tally.others : &tally.deadlines) += 1;
         return LEAVE; /* a deadline, a signal, or something else has come */
     }
-    return take_all(*now_ns, *now_ns - began_ns);
+    return take_all(events, count, *now_ns, *now_ns - began_ns);
 }
 
 /* `now_ns` is what the time was, and is. */
@@ -280,8 +305,8 @@ bool is_calm(int64_t now_ns) {
         count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
     }
     if (is_calm && count) {
-        is_calm = count == 1 && events[0].data.fd == dialogue.hearing_fd;
-        found = is_calm ? drain(now_ns) : 0;
+        is_calm = are_datagrams(events, count);
+        found = is_calm ? drain(has_own(events, count), now_ns) : 0;
         is_calm = is_calm && verdict() == ARRIVED;
     }
     tally.meanwhile += is_calm && found;

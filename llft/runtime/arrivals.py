@@ -1,8 +1,8 @@
 """Datagrams between the network and the core: taken as they come, looked at when there is time for them.
 
 At a primary a thread that gets something to do gets it at once; the rest waits for whoever serves the network
-next, as a rule that thread. Heartbeats overtake: by them a backup is known to live, and to have the order
-information that replies wait for (D-10). All of it under the driver's lock.
+next, as a rule that thread. Heartbeats and Helds overtake: by them a backup is known to live, and to have the
+order information that replies wait for (D-10). All of it under the driver's lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WAITING_AT_MOST: Final = 64  # the next ones wait in the socket, which is bounded
 HEAR_INTERVAL_NS: Final = MS // 2
-_HEARTBEAT: Final = bytes((MessageType.HEARTBEAT,))
+_OF_BACKUPS: Final = (bytes((MessageType.HEARTBEAT,)), bytes((MessageType.HELD,)))
 
 
 class Arrivals:
@@ -59,7 +59,7 @@ class Arrivals:
         self._taken_ns = originals.monotonic_ns()
         driver = self._driver
         for data in driver.network.receive():
-            if data[1:2] == _HEARTBEAT and driver.core.live:
+            if data[1:2] in _OF_BACKUPS and driver.core.live:
                 driver.receive(data)
             else:
                 self.waiting.append(data)

@@ -12,7 +12,7 @@ where that happens the next ones are not lent, for longer and longer; one that l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from llft import originals
 from llft.config import Timeouts
@@ -30,11 +30,13 @@ from llft.core.dialogue_lent import Kinds, Lent
 from llft.core.dialogue_made import Made, made_of
 from llft.core.dialogue_remote import Remote
 from llft.core.standing import Standing
-from llft.identifiers import BirthId, GroupId
+from llft.identifiers import NO_BIRTH, BirthId
 from llft.journal.record import Stamp
 from llft.past.birth_log import OPERATION_KINDS, encode_result
 from llft.past.witness import detail
 from llft.runtime.application_thread import ApplicationThread
+from llft.runtime.dialogue_line import Line, with_line
+from llft.runtime.transport.envelope import Channel
 
 if TYPE_CHECKING:
     from llft.runtime.driver import Driver
@@ -73,23 +75,10 @@ def _stamp(standing: Standing, time_ns: int) -> Stamp:
     return Stamp(time_ns, standing.group_id, standing.birth_id, standing.view)
 
 
-class Line(Protocol):
-    """Of a transport: what C needs of it to speak with the primary of a group."""
-
-    def line(self, birth_id: BirthId, group_id: GroupId) -> tuple[Any, int, int, bytes, Any] | None:
-        """Its datagrams, the descriptor that hears, the newest number of that process, its birth as envelopes
-        have it, and where the group is. None: it was not heard yet."""
-
-    def heard_on_line(self, birth_id: BirthId, numbers: list[int]) -> None:
-        """Datagrams of that process with these numbers were taken."""
-
-    def open_all(self, taken: list[Any]) -> list[bytes]:
-        """Datagrams that were taken, but not looked at."""
-
-
 class Dialogues:
     __slots__ = (
-        *("_births", "_driver", "_fds", "_lent_to", "_selected", "_selecting", "_skipped", "_skipping"),
+        *("_births", "_driver", "_fds", "_fellow", "_lent_to"),
+        *("_selected", "_selecting", "_skipped", "_skipping"),
         *("deadline_ns", "lazy_ns", "leaving", "line", "patience_ns", "was_left"),
     )
 
@@ -100,6 +89,8 @@ class Dialogues:
         """Of the connections that are lent."""
         self._births: list[BirthId] = []
         """Of the primaries at the other ends."""
+        self._fellow = NO_BIRTH
+        """Who is asked for the output commit, or asks."""
         self._skipping = self._skipped = 0
         self._selecting = NOBODY
         self._selected: list[int] = []
@@ -163,24 +154,42 @@ class Dialogues:
         lines = [transport.line(remote.birth_id, remote.group_id) for remote in lent.remotes]
         if None in lines:
             return False
+        fellow = None if lent.fellow is None else with_line(lent.fellow, transport)
+        if lent.fellow is not None and fellow is None:
+            return False
         driver.flush()
-        self._hand_out(thread, lent, lines, 0 if driver.core.live else self.lazy_ns(now_ns))
-        self.deadline_ns = driver.core.next_deadline() + self.patience_ns
+        self._hand_out(thread, lent, lines, fellow, transport)
+        self._fellow = lent.fellow.birth_id if lent.fellow is not None else NO_BIRTH
+        self.deadline_ns = driver.core.dialogue.deadline_ns + self.patience_ns
         self._lent_to, self._births = thread, [remote.birth_id for remote in lent.remotes]
         self._fds = [fd for fd in fds if fd != LISTENER]
         return True
 
-    def _hand_out(self, thread: ApplicationThread, lent: Lent, lines: list[Any], lazy_ns: int) -> None:
+    def _hand_out(
+        self, thread: ApplicationThread, lent: Lent, lines: list[Any], fellow: Any, transport: Line
+    ) -> None:
         poller, application = self._driver.poller, self._driver.application
+        lazy_ns = 0 if self._driver.core.live else self.lazy_ns(originals.monotonic_ns())
         datagrams, hearing_fd, *_ = lines[0]
         numbers = (
-            *(poller.fileno, poller.urgent_fileno, hearing_fd, lazy_ns, self._driver.spinning.limit_ns),
+            *(poller.fileno, poller.urgent_fileno, hearing_fd, transport.sending_fileno),
+            *(lazy_ns, self._driver.spinning.limit_ns),
             int(application.witness is not None),
             *lent.numbers,
         )
         remotes = [_on_line(remote, line) for remote, line in zip(lent.remotes, lines, strict=True)]
         native.lend_dialogue(
-            *(thread.ident, numbers, NOTHING, lent.orders, lent.entries, datagrams, remotes, lent.connections)
+            *(
+                thread.ident,
+                numbers,
+                NOTHING,
+                lent.orders,
+                lent.entries,
+                datagrams,
+                remotes,
+                lent.connections,
+            ),
+            fellow,
         )
 
     def take_back(self) -> None:
@@ -202,7 +211,10 @@ class Dialogues:
         if made.witnessed:
             self._witness(thread, made)
         for remote in made.remotes:
-            transport.heard_on_line(self._births[remote.place], remote.taken)
+            transport.heard_on_line(self._births[remote.place], remote.taken, Channel.TO_GROUP)
+        if made.fellow is not None:
+            transport.heard_on_line(self._fellow, made.fellow.taken, Channel.TO_GROUP)
+            transport.heard_on_line(self._fellow, made.fellow.taken_alone, Channel.TO_PROCESS)
         for frame, records, first_ns in made.journal:
             driver.written = True
             driver.world.write_frame(frame, records, _stamp(driver.core.standing, first_ns))

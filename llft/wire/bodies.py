@@ -272,5 +272,6 @@ BODY_TYPES: Final[dict[MessageType, type[Body]]] = {
     MessageType.MEMBERSHIP_ACK: MembershipAckBody,
     MessageType.STATE: StateBody,
     MessageType.STATE_ACK: StateAckBody,
+    MessageType.HELD: StateAckBody,
 }
 """Request, Reply, FirstAck, SecondAck and KeepAlive have none."""

@@ -11,7 +11,7 @@ carries a slice; a whole payload of another type goes to `decode_body`.
 
 from __future__ import annotations
 
-from struct import error
+from struct import Struct, error
 from typing import Final
 
 from llft.errors import MisuseError, PeerError
@@ -23,15 +23,19 @@ from llft.wire.header import (
     FLAGS,
     HEADER_BYTES,
     PREFIX_BYTES,
+    Prefix,
     pack_prefix,
     unpack_prefix,
 )
 from llft.wire.messages import Header, Message
 
-__all__ = ["decode", "decode_body", "encode", "encode_body"]
+__all__ = ["decode", "decode_body", "encode", "encode_body", "plain_held"]
 
 ORDER_BYTES_MAX: Final = 65_535
 """Of order information on one datagram, and the same of reflected."""
+_HELD_BODY: Final = Struct("<IIQQ")
+"""A `StateAckBody`: who holds, and up to where."""
+_HELD_DYNAMIC: Final = DYNAMIC.pack(0, 0, 1, 0, 0, 0, 0, 0, _HELD_BODY.size, 0, 0, 0, 0, 0, 0)
 
 
 def encode(message: Message) -> bytes:
@@ -61,6 +65,13 @@ def encode(message: Message) -> bytes:
     except error as reason:
         raise MisuseError("header_field_out_of_range", str(reason), header=header) from None
     return b"".join((pack_prefix(header), dynamic, order_bytes, reflected_bytes, payload))
+
+
+def plain_held(data: bytes) -> tuple[Prefix, int] | None:
+    """Of a Held that has nothing but what it says: the prefix, and up to where something is held."""
+    if len(data) != HEADER_BYTES + _HELD_BODY.size or data[PREFIX_BYTES:HEADER_BYTES] != _HELD_DYNAMIC:
+        return None
+    return unpack_prefix(data[:PREFIX_BYTES]), _HELD_BODY.unpack_from(data, HEADER_BYTES)[3]
 
 
 def decode(data: bytes) -> Message:

@@ -45,6 +45,8 @@ class MessageType(IntEnum):
     MEMBERSHIP_ACK = 15
     STATE = 16
     STATE_ACK = 17
+    HELD = 18
+    """A backup holds the order information that it was asked for (D-75): to its primary, and to groups."""
 
 
 class MessageFlag(IntFlag):
@@ -68,6 +70,8 @@ class MessageFlag(IntFlag):
     """On a backup's Heartbeat: its program's past is elsewhere yet, it could not take over (D-70)."""
     ON_DISK = 512
     """On a backup's Heartbeat, in a durable group: what it has performed is in its history (D-71)."""
+    COMMITS = 1024
+    """On an intra-group KeepAlive to one backup: by its holding this, it is committed (D-75)."""
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from llft.runtime.gateway import gateway
 from llft.runtime.gateway.relay import UNSENT_BYTES_MAX
 from llft.runtime.gateway.shell import Steps
 from llft.wire.preamble import PREAMBLE_BYTES, Address, Answer, Inbound, Outbound, pack, unpack
-from tests.live.gateway_world import GATEWAY_GROUP, SERVER_GROUP, World, receive_exactly, take
+from tests.live.gateway_world import GATEWAY_GROUP, World, receive_exactly, take
 
 
 @pytest.fixture
@@ -356,7 +356,7 @@ def mute_backup(world: World) -> None:
     backup = next(server.birth_id for server in world.servers if server.core.role == "backup")
 
     def loses(sender: BirthId, group_id: int, data: bytes) -> bool:
-        return sender == backup and group_id == SERVER_GROUP
+        return sender == backup
 
     world.hub.loses = loses
 

@@ -25,8 +25,8 @@ from tests.live.application_world import (
 )
 
 THREADS = 4
-REQUESTS = 300
-"""Of each thread of the replicated client."""
+REQUESTS = 900
+"""Of each thread of the replicated client: so many that the last kill meets it at work."""
 KILLS = 3
 
 

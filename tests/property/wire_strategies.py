@@ -104,6 +104,7 @@ BODIES: dict[MessageType, SearchStrategy[object]] = {
     MessageType.REMOVE_BACKUP: st.builds(MembershipBody, births, u64, u32, memberships, memberships),
     MessageType.STATE: st.builds(StateBody, births, u64, u64, st.binary(max_size=200)),
     MessageType.STATE_ACK: st.builds(StateAckBody, births, u64),
+    MessageType.HELD: st.builds(StateAckBody, births, u64),
 }
 typed_bodies = st.sampled_from(sorted(BODIES)).flatmap(lambda kind: st.tuples(st.just(kind), BODIES[kind]))
 

@@ -99,6 +99,13 @@ REGRESSIONS: list[Regression] = [
     Regression("lost-client", 19, {}, "progress: what a remote group had flushed was not sent again"),
     Regression("lost-client-level1", 9, {}, "exactly_once: a message was with a backup, and nobody asked it"),
     Regression("lost-client-level1", 82, {}, "progress: a new primary sent nothing of a history cut short"),
+    Regression(
+        "lost-client-level1",
+        464,
+        {},
+        "replies: a new primary asked its members for some fragments, of its own cut",
+    ),
+    Regression("lost-client-level1", 540, {}, "replies: a commit that a backup told itself spread no order"),
     Regression("lost-client-level1", 115, {}, "resets: what was done without a backup was held against it"),
     Regression(
         "restart",

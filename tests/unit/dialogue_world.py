@@ -48,11 +48,12 @@ from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel, Op
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.replay import ReplayWindow
 from llft.runtime.transport.sockets import be_patient
-from llft.wire.codec import decode
+from llft.wire.codec import decode, decode_body
+from llft.wire.messages import MessageFlag, MessageType
 
 CLIENTS, SERVERS, OTHERS = 1, 2, 3
 CLIENT, PRIMARY, BACKUP = BirthId(1, 10, 100), BirthId(1, 20, 200), BirthId(1, 30, 300)
-OTHER = BirthId(1, 40, 400)
+OTHER, THIRD = BirthId(1, 40, 400), BirthId(1, 50, 500)
 SECOND = 1000 * MS
 PATIENT = Timeouts(
     heartbeat_interval_ns=1000 * SECOND,
@@ -95,7 +96,13 @@ class Member:
         self.world, self.birth_id, self.group_id = world, birth_id, group_id
         self.drawn = Drawn()
         self.core = Replica(
-            GroupConfig(group_id, timeouts=PATIENT, limits=limits),
+            GroupConfig(
+                group_id,
+                timeouts=PATIENT,
+                limits=limits,
+                output_commit_level=world.level if group_id == SERVERS else 0,
+                outside=world.level > 0 and group_id != SERVERS,
+            ),
             birth_id,
             local_clock=self._read_clock,
             random=self.drawn,
@@ -182,8 +189,17 @@ class World:
     """`connections`: how many each client has to the server. A server's descriptors are those of the first
     client, then those of the other one, if there is one."""
 
-    def __init__(self, limits: Limits | None = None, *, connections: int = 1, clients: int = 1) -> None:
-        limits = limits or Limits()
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        connections: int = 1,
+        clients: int = 1,
+        level: int = 0,
+        has_third: bool = False,
+    ) -> None:
+        """With a `level` clients are gateways, which wait for the output commit."""
+        limits, self.level = limits or Limits(), level
         self.members: dict[BirthId, Member] = {}
         self.clients = [
             Member(self, group_id, birth_id, limits)
@@ -191,11 +207,17 @@ class World:
         ]
         self.client = self.clients[0]
         self.primary, self.backup = (Server(self, SERVERS, birth, limits) for birth in (PRIMARY, BACKUP))
-        for member in (*self.clients, self.primary, self.backup):
+        self.third = Server(self, SERVERS, THIRD, limits) if has_third else None
+        for member in (*self.clients, *self.servers):
             self.members[member.birth_id] = member
         self.ends: dict[int, tuple[Member, int]] = {}
         """By a server's descriptor: who is at the other end, and its descriptor there."""
         self._begin(connections)
+
+    @property
+    def servers(self) -> list[Server]:
+        """The third one's program does nothing, but it counts."""
+        return [self.primary, self.backup, *([self.third] if self.third is not None else [])]
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -223,8 +245,10 @@ class World:
     def _begin(self, connections: int) -> None:
         for member in (*self.clients, self.primary):
             member.step(events.Started(alone=True))
-        self.backup.step(events.Started(may_found=False))
-        self.hear()
+        for backup in self.servers[1:]:
+            backup.step(events.Started(may_found=False))
+            self.hear()
+        self.primary.core.asking.telling_ns = 0
         for client in self.clients:
             for number in range(1, connections + 1):
                 self._connect(client, number)
@@ -275,7 +299,7 @@ class World:
         assert client.result == text
 
     def close(self) -> None:
-        for server in (self.primary, self.backup):
+        for server in self.servers:
             server.close()
 
 
@@ -296,7 +320,7 @@ class Server(Member):
         self.is_calling = False
         self.handed: list[Operation] = []
         self.thread: Any = None
-        self.line = Line()
+        self.line = Line(birth_id)
         self._application = SimpleNamespace(replaying=False, witness=None, out_count=1, log=self.log)
         self.dialogues = dialogues.Dialogues(self._shell())
         self.dialogues.line = self.line
@@ -388,7 +412,10 @@ class Server(Member):
 
     def _speak(self) -> None:
         for group_id, data in self.line.said():
-            self.world.multicast(self, group_id, data)
+            if group_id == self.group_id and _envelope(data)[1] == Channel.TO_PROCESS:
+                self.world.members[PRIMARY if self.birth_id != PRIMARY else BACKUP].heard.append(data)
+            else:
+                self.world.multicast(self, group_id, data)
 
     def talk(self, operation: Operation) -> bool:
         """False: it goes the usual way."""
@@ -552,36 +579,41 @@ def fds_of(operation: Receive | Select) -> tuple[int, ...]:
 class Line:
     """The sockets, and what else C is lent of a transport and of a poller."""
 
-    def __init__(self) -> None:
-        self._hearing, self._sending, self._client = (_udp() for _ in range(3))
+    def __init__(self, birth_id: BirthId = PRIMARY) -> None:
+        self._hearing, self._own, self._sending, self._client = (_udp() for _ in range(4))
         be_patient(self._hearing)
         self._epoll, self._urgent = select.epoll(), select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK)
         self._epoll.register(self._hearing, select.EPOLLIN)
+        self._epoll.register(self._own, select.EPOLLIN)
         self._epoll.register(self._wake_fd, select.EPOLLIN)
         self.fileno, self.urgent_fileno = self._epoll.fileno(), self._urgent.fileno()
         self._sealers = {
-            group_id: Sealer(KeyRing(), group_id, birth_id)
-            for group_id, birth_id in ((CLIENTS, CLIENT), (OTHERS, OTHER))
+            birth_id: Sealer(KeyRing(), group_id, birth_id)
+            for group_id, birth_id in (
+                *((CLIENTS, CLIENT), (OTHERS, OTHER)),
+                *((SERVERS, PRIMARY), (SERVERS, BACKUP), (SERVERS, THIRD)),
+            )
         }
         self._opened = Opener(KeyRing(), CLIENT)
-        self.windows = {birth_id: ReplayWindow() for birth_id in (CLIENT, OTHER)}
+        self.windows: dict[tuple[BirthId, int], ReplayWindow] = {}
         self.awaited = False
         self.taken_count = 0
         """In the last dialogue, if nobody was woken by them."""
-        sealer = Sealer(KeyRing(), SERVERS, PRIMARY)
+        sealer = Sealer(KeyRing(), SERVERS, birth_id)
         self._datagrams = compiled_datagrams().Datagrams(
             sending_fd=self._sending.fileno(),
             largest=LARGEST,
             prefix=sealer.prefix,
-            own_birth=BIRTH.pack(*PRIMARY),
+            own_birth=BIRTH.pack(*birth_id),
             keys={0: b""},
             person=DATAGRAM_PURPOSE,
         )
 
     def put(self, data: bytes) -> None:
-        sealed = self._sealers[OTHERS if _is_of_others(data) else CLIENTS].seal(data, Channel.TO_GROUP)
-        self._client.sendto(sealed, self._hearing.getsockname())
+        sender, channel = _envelope(data)
+        hearing = self._hearing if channel == Channel.TO_GROUP else self._own
+        self._client.sendto(self._sealers[sender].seal(data, channel), hearing.getsockname())
 
     def put_sealed(self, sealed: bytes) -> None:
         self._client.sendto(sealed, self._hearing.getsockname())
@@ -599,37 +631,56 @@ class Line:
 
     def rest(self) -> list[bytes]:
         """What was put and not taken."""
-        return [data for _, _, _, data, _ in self._datagrams.receive(self._hearing.fileno(), 256)]
+        receive = self._datagrams.receive
+        return [data for sock in (self._hearing, self._own) for *_, data, _ in receive(sock.fileno(), 256)]
 
     def wake(self) -> None:
         os.eventfd_write(self._wake_fd, 1)
 
     def line(self, birth_id: BirthId, group_id: int) -> tuple[Any, int, int, bytes, Any]:
         to = (self._client.getsockname(),)
-        newest = self.windows[birth_id].newest
+        newest = self._window(birth_id, Channel.TO_GROUP).newest
         return self._datagrams, self._hearing.fileno(), newest, BIRTH.pack(*birth_id), to
 
-    def heard_on_line(self, birth_id: BirthId, numbers: list[int]) -> None:
+    @property
+    def sending_fileno(self) -> int:
+        return self._own.fileno()
+
+    def fellow_line(self, birth_id: BirthId, group_id: int) -> tuple[bytes, int, int, Any, Any]:
+        newest = [
+            self._window(birth_id, channel).newest for channel in (Channel.TO_GROUP, Channel.TO_PROCESS)
+        ]
+        to = (self._client.getsockname(),)
+        return BIRTH.pack(*birth_id), newest[0], newest[1], to, to
+
+    def _window(self, birth_id: BirthId, channel: int) -> ReplayWindow:
+        return self.windows.setdefault((birth_id, channel), ReplayWindow())
+
+    def heard_on_line(self, birth_id: BirthId, numbers: list[int], channel: Channel) -> None:
         for number in numbers:
-            assert self.windows[birth_id].accept(number)
+            assert self._window(birth_id, channel).accept(number)
         self.taken_count += len(numbers)
 
     def open_all(self, taken: list[Any]) -> list[bytes]:
-        return [
-            data
-            for _, _, number, data, _ in taken
-            if self.windows[OTHER if _is_of_others(data) else CLIENT].accept(number)
-        ]
+        return [data for _, _, number, data, _ in taken if self._window(*_envelope(data)).accept(number)]
 
     def close(self) -> None:
         self._datagrams.close()
         os.close(self._wake_fd)
-        for each in (self._hearing, self._sending, self._client, self._epoll, self._urgent):
+        for each in (self._hearing, self._own, self._sending, self._client, self._epoll, self._urgent):
             each.close()
 
 
-def _is_of_others(data: bytes) -> bool:
-    return decode(data).header.source_group_id == OTHERS
+def _envelope(data: bytes) -> tuple[BirthId, Channel]:
+    """Whose it is, and for whom."""
+    message = decode(data)
+    header = message.header
+    if header.source_group_id != SERVERS:
+        return OTHER if header.source_group_id == OTHERS else CLIENT, Channel.TO_GROUP
+    if header.message_type == MessageType.KEEP_ALIVE:
+        return PRIMARY, Channel.TO_PROCESS if header.flags & MessageFlag.COMMITS else Channel.TO_GROUP
+    body: Any = decode_body(header.message_type, message.payload)
+    return body.sender, Channel.TO_PROCESS if header.message_type == MessageType.HELD else Channel.TO_GROUP
 
 
 def compiled_datagrams() -> Any:

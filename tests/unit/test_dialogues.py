@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,9 +19,10 @@ from llft.core.determinizer.operations import (
     Send,
 )
 from llft.instant import MS
+from llft.runtime import dialogues
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
-from tests.unit.dialogue_world import World
+from tests.unit.dialogue_world import Server, World
 
 pytestmark = pytest.mark.reference
 
@@ -200,8 +201,9 @@ def new_world(native: Any) -> Iterator[NewWorld]:
 
     def make(seed: int) -> World:
         connections, clients = ((1, 1), (3, 1), (2, 2), (9, 1))[seed % 4]
+        level, has_third = ((0, False), (1, False), (1, True))[seed % 3]
         limits = Limits(datagram_bytes=12_000, order_carried_bytes=3000)
-        made.append(World(limits, connections=connections, clients=clients))
+        made.append(World(limits, connections=connections, clients=clients, level=level, has_third=has_third))
         return made[-1]
 
     yield make
@@ -234,7 +236,7 @@ def test_a_primary_is_afterwards_as_if_it_had_been_stepped(new_world: NewWorld, 
     happen_in([Conversation(world, seed) for world in (talking, stepped)])
     assert not stepped.primary.happened
     assert_alike(talking, stepped)
-    made.append(talking.primary.made)
+    note_made(talking.primary)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -244,15 +246,22 @@ def test_a_backup_is_afterwards_as_if_it_had_been_stepped(new_world: NewWorld, s
     talking.backup.lasts_ns = MS
     happen_in([Conversation(world, seed) for world in (talking, stepped)])
     assert_alike(talking, stepped)
-    made.append(talking.backup.made)
+    note_made(talking.backup)
 
 
 made: list[int] = []
+tallied: Counter[str] = Counter()
+
+
+def note_made(server: Server) -> None:
+    made.append(server.made)
+    tallied.update(dialogues.native.dialogue_statistics())
 
 
 def test_there_were_dialogues(native: Any) -> None:
     """Behind the others: what they compare is something."""
     assert sum(made) >= 20 * len(made)
+    assert min(tallied["asked"], tallied["answered"]) > len(made) // 10, "for the output commit"
 
 
 def test_a_thread_that_selects_is_lent_all_of_it_for_a_read(new_world: NewWorld) -> None:

@@ -72,6 +72,9 @@ class Retention:
         elif messaging.standing.role == RECOVERING:
             self._nack_in_recovery(connection, body)
         if messaging.standing.role != PRIMARY:  # while recovering, whoever has it may give it
+            if messaging.standing.role == RECOVERING:  # fragments of theirs do not add up with the sender's
+                whole = tuple([(position, ()) for position, _ in positions])
+                body = NackBody(messaging.standing.birth_id, client, server, number, whole)
             self.send_local(MessageType.NACK, body)
         wait_ns = messaging.config.timeouts.nack_interval_ns
         messaging.arm(connection, "nacked_ns", messaging.outbox.now_ns + wait_ns)

@@ -37,6 +37,11 @@ class Watermarks:
             # Who has said once that it has it does not lose it: an older report may come late.
             self.has_past[birth_id] = has_past or self.has_past.get(birth_id, False)
 
+    def hold(self, birth_id: BirthId, watermark: int) -> None:
+        """A member has the order information up to there; of the rest it says nothing."""
+        if birth_id in self.of_member:
+            self.of_member[birth_id] = max(self.of_member[birth_id], watermark)
+
     def keep_only(self, members: list[BirthId]) -> None:
         self.of_member = {b: w for b, w in self.of_member.items() if b in members}
         self.executed = {b: w for b, w in self.executed.items() if b in members}

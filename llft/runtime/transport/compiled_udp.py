@@ -106,11 +106,19 @@ class CompiledUdpTransport(UdpTransport):
         newest = sender.windows[Channel.TO_GROUP].newest
         return self._datagrams, self._filenos[0], newest, BIRTH.pack(*birth_id), destinations
 
-    def heard_on_line(self, birth_id: BirthId, numbers: list[int]) -> None:
+    def fellow_line(self, birth_id: BirthId, group_id: GroupId) -> tuple[bytes, int, int, Any, Any] | None:
+        sender = self._opener.senders.of_birth(birth_id)
+        to, others = self.route(birth_id), self._destinations(group_id)
+        if sender is None or not to or len(others) > LINE_DESTINATIONS_MAX:
+            return None
+        numbers = [sender.windows[channel].newest for channel in (Channel.TO_GROUP, Channel.TO_PROCESS)]
+        return BIRTH.pack(*birth_id), numbers[0], numbers[1], to, others
+
+    def heard_on_line(self, birth_id: BirthId, numbers: list[int], channel: Channel) -> None:
         sender = self._opener.senders.of_birth(birth_id)
         if sender is None or not numbers:
             return  # it was evicted meanwhile: then its window is a new one
-        window = sender.windows[Channel.TO_GROUP]
+        window = sender.windows[channel]
         for number in numbers:
             window.accept(number)
         sender.heard_ns = originals.monotonic_ns()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from llft.core.holding import Holding
 from llft.core.lamport import LamportClock
 from llft.core.messaging import headers, lane, offering
 from llft.core.messaging.acknowledgment import Acknowledgment
@@ -75,6 +76,16 @@ def _delivers_uncommitted(original: Any) -> Any:
         return sum(len(message.payload) for message in first) - connection.read_offset
 
     return deliverable
+
+
+def _holds_what_it_was_asked_for(original: Any) -> Any:
+    def answer(self: Holding) -> None:
+        watermark = self.replica.own_watermark
+        self.replica.own_watermark = lambda: NEVER  # type: ignore[method-assign]
+        original(self)
+        self.replica.own_watermark = watermark  # type: ignore[method-assign]
+
+    return answer
 
 
 PLANTS = (
@@ -158,5 +169,12 @@ PLANTS = (
         ),
         profile="lost-client-lossy",
         seed=64,
+    ),
+    Plant(
+        "held-before-it-is-here",
+        "a backup says that it holds what it was asked for while messages are missing (D-75)",
+        (Patch(Holding, "answer", _holds_what_it_was_asked_for),),
+        profile="lost-client-lossy",
+        seed=86,
     ),
 )
