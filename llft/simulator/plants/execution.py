@@ -209,6 +209,7 @@ PLANTS = (
         "stale-checkpoint",
         "the application's part of a checkpoint is the one that was captured before",
         (Patch(StateTransfer, "on_state_captured", _the_one_before),),
+        seed=1,
     ),
     Plant(
         "checkpoint-without-sent-list",
