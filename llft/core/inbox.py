@@ -62,11 +62,9 @@ class Inbox:
             if connection is not None:
                 self._after_lane(connection)
                 return
-        if data[1:2] == _HELD and self._on_plain_held(data):
-            return
         try:
-            message = decode(data)
-            self._dispatch(message, data)
+            if data[1:2] != _HELD or not self._on_plain_held(data):
+                self._dispatch(decode(data), data)
         except PeerError:
             self.malformed += 1
 

@@ -128,8 +128,9 @@ def test_a_held_that_says_more_is_looked_at_in_full() -> None:
         gateway = play["c1"]
         held = gateway.messaging.lane.held[GROUP_IDS["s"]]
         before = held.committed
-        gateway.inbox.on_datagram(said[:-1])
-        assert gateway.inbox.malformed == 1
+        for damaged in (said[:-1], said[:2] + b"\x02" + said[3:]):
+            gateway.inbox.on_datagram(damaged)
+        assert gateway.inbox.malformed == 2
         assert plain_held(encode(play.sent(HELD, to="s1")[0].message)) is not None
         gateway.inbox.on_datagram(encode(play.sent(HELD, to="s1")[0].message))
         assert gateway.inbox.misdirected == 1
