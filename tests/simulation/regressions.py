@@ -106,6 +106,7 @@ REGRESSIONS: list[Regression] = [
         "replies: a new primary asked its members for some fragments, of its own cut",
     ),
     Regression("lost-client-level1", 540, {}, "replies: a commit that a backup told itself spread no order"),
+    Regression("commit", 30, {}, "crash: a gateway heard a damaged word of a backup that it holds"),
     Regression("lost-client-level1", 115, {}, "resets: what was done without a backup was held against it"),
     Regression(
         "restart",
