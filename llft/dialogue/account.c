@@ -281,12 +281,17 @@ static PyObject *counts_now(void) {
     return list;
 }
 
+/* What was postponed came before what ended it. */
+static PyObject *all_foreign(void) {
+    return PySequence_InPlaceConcat(dialogue.postponed, dialogue.foreign);
+}
+
 /* In the order of `core.dialogue_made.Made`. */
 PyObject *account(void) {
     const dialogue_t *d = &dialogue;
     size_t begun = d->live ? (size_t)(d->order_begun - d->order_base) : 0;
-    return Py_BuildValue("nNNNNNONNNNON", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
-                         counts_now(), as_bytes(d->orders.data + begun, d->orders.size - begun), d->foreign,
+    return Py_BuildValue("nNNNNNNNNNNON", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
+                         counts_now(), as_bytes(d->orders.data + begun, d->orders.size - begun), all_foreign(),
                          as_bytes(d->births.data, d->births.size), journal_frames(), all_readings(), witnessed(),
                          d->selected, fellow_now());
 }

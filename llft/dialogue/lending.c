@@ -37,6 +37,7 @@ static void forget(void) {
     Py_CLEAR(dialogue.ahead_entries);
     Py_CLEAR(dialogue.datagrams);
     Py_CLEAR(dialogue.foreign);
+    Py_CLEAR(dialogue.postponed);
     Py_CLEAR(dialogue.selected);
 }
 
@@ -254,8 +255,9 @@ static PyObject *lend(PyObject *module, PyObject *arguments) {
     dialogue.unreflected = dialogue.order_base;
     dialogue.order_begun = order_end();
     dialogue.foreign = PyList_New(0);
+    dialogue.postponed = PyList_New(0);
     dialogue.selected = PyList_New(0);
-    if (!dialogue.foreign || !dialogue.selected)
+    if (!dialogue.foreign || !dialogue.postponed || !dialogue.selected)
         return NULL;
     dialogue.datagrams = Py_NewRef(datagrams);
     dialogue.ident = ident;

@@ -1,8 +1,10 @@
 /* How a call of a dialogue waits for the network.
  *
- * Where messages come one soon after the other a primary waits in the socket that hears them, and for nothing else:
- * that is a system call less for each. What else may come is looked at with the next deadline that cannot wait,
- * or when nothing came for a moment, but not later than OTHERS_NS.
+ * Where messages come one soon after the other (briskly) a primary waits in the socket that hears them, and for
+ * nothing else: that is a system call less for each. What else may come is looked at every OTHERS_NS, and when
+ * nothing came for a moment. What can wait meanwhile waits for the deadline that cannot: its own beat, and its
+ * backups' Heartbeats (`can_wait`), for each end of a dialogue costs as much as dozens of messages. While messages
+ * come that is kept to the moment; the first silence may end it as much later as the socket is patient.
  *
  * Laws:
  *
@@ -16,11 +18,15 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 
 enum {
+    TYPE_AT = 1, /* as wire.header has it */
+    GROUPS_AT = 4,
+    HEARTBEAT = 6, /* as wire.messages has it */
     EVENTS = 8,
     AT_ONCE = 32,
     DRAINED_AT_MOST = 256,
@@ -85,27 +91,36 @@ static int look_for(int64_t until_ns) {
     return found;
 }
 
-/* The last wait was for a moment only, and the others were looked at lately. Where a fellow's answers are waited for
- * they come by another socket. */
-static bool is_brisk(int64_t now_ns) {
-    return dialogue.live && dialogue.brisk && !dialogue.fellow.is_lent && now_ns - dialogue.looked_ns < OTHERS_NS;
+/* The last wait was for a moment only. Where a fellow's answers are waited for they come by another socket. */
+static bool is_brisk(void) { return dialogue.live && dialogue.brisk && !dialogue.fellow.is_lent; }
+
+static bool are_others_due(int64_t now_ns) { return now_ns - dialogue.looked_ns >= OTHERS_NS; }
+
+static int look_at_all(struct epoll_event *events, int64_t now_ns, int timeout_ms) {
+    dialogue.looked_ns = now_ns;
+    return epoll_wait(dialogue.epoll_fd, events, EVENTS, timeout_ms);
 }
 
-/* Without the interpreter's lock, by the one thread that waits: descriptors that have something, -1 with errno. */
-static int poll_network(struct epoll_event *events, int64_t now_ns, int64_t until_ns) {
+static int hear_briskly(struct epoll_event *events, int64_t now_ns) {
+    int count = are_others_due(now_ns) ? look_at_all(events, now_ns, 0) : 0;
+    return count ? count : hear_one(0);
+}
+
+/* Without the interpreter's lock, by the one thread that waits: descriptors that have something, -1 with errno. The
+ * call's own time is kept to the millisecond. */
+static int poll_network(struct epoll_event *events, int64_t now_ns, int64_t until_ns, int64_t call_until_ns) {
     static looks_t spinning;
     int64_t spin_until_ns = now_ns + dialogue.spin_ns;
     int found = 0;
     if (dialogue.live && dialogue.spin_ns && is_promising(&spinning))
         found = has_looked(&spinning, look_for(spin_until_ns < until_ns ? spin_until_ns : until_ns));
-    if (!found && is_brisk(now_ns) && until_ns - now_ns > PATIENCE_NS)
-        return hear_one(0);
+    if (!found && is_brisk() && call_until_ns - now_ns > PATIENCE_NS)
+        return hear_briskly(events, now_ns);
     if (found)
         return found;
     now_ns = monotonic_ns();
-    dialogue.looked_ns = now_ns;
     int64_t left_ms = (until_ns - now_ns + NS_IN_MS - 1) / NS_IN_MS;
-    return epoll_wait(dialogue.epoll_fd, events, EVENTS, left_ms < 0 ? 0 : left_ms > 1000 ? 1000 : (int)left_ms);
+    return look_at_all(events, now_ns, left_ms < 0 ? 0 : left_ms > 1000 ? 1000 : (int)left_ms);
 }
 
 /* At a backup: more is let come before it is looked at. */
@@ -122,9 +137,19 @@ static void append(PyObject *list, const datagram_taken *taken) {
     Py_DECREF(one);
 }
 
+/* What a member says of itself is as if it had come later. Its bytes are looked at by the core. */
+static bool can_wait(const datagram_taken *taken) {
+    uint32_t groups[2];
+    if (!is_brisk() || taken->size < HEADER_BYTES || taken->data[TYPE_AT] != HEARTBEAT)
+        return false;
+    memcpy(groups, taken->data + GROUPS_AT, sizeof groups);
+    return groups[0] == (uint32_t)dialogue.who[0] && groups[1] == groups[0];
+}
+
 static void look_at(const datagram_taken *taken, int64_t now_ns) {
-    if (PyList_GET_SIZE(dialogue.foreign) || (!take_datagram(taken, now_ns) && !take_from_fellow(taken, now_ns)))
-        append(dialogue.foreign, taken);
+    bool is_behind = PyList_GET_SIZE(dialogue.foreign) > 0;
+    if (is_behind || (!take_datagram(taken, now_ns) && !take_from_fellow(taken, now_ns)))
+        append(!is_behind && can_wait(taken) ? dialogue.postponed : dialogue.foreign, taken);
 }
 
 /* Behind all that was looked at: a backup that holds what it was asked for says so. */
@@ -205,7 +230,7 @@ PyObject *take_left_behind(PyObject *module, PyObject *none) {
 
 /* What is to be done at a primary by then, whether somebody waits or not. */
 static int64_t due_ns(int64_t now_ns) {
-    int64_t until_ns = is_brisk(now_ns) ? dialogue.late_ns : dialogue.deadline_ns, answer_ns = answer_due_ns();
+    int64_t until_ns = is_brisk() ? dialogue.late_ns : dialogue.deadline_ns, answer_ns = answer_due_ns();
     if (answer_ns < until_ns)
         until_ns = answer_ns;
     for (int at = 0; dialogue.live && at < dialogue.connection_count; at++) {
@@ -239,14 +264,14 @@ static void ask(const asked_t *asked) {
 }
 
 /* Without the interpreter's lock meanwhile. HANDED: the dialogue was taken back. */
-static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, struct epoll_event *events, int *count) {
+static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, const asked_t *asked, struct epoll_event *events, int *count) {
     uint64_t generation = dialogue.generation;
     PyObject *datagrams = Py_NewRef(dialogue.datagrams);
     bool is_lazy = !dialogue.live && dialogue.lazy_ns > 0 && is_busy(now_ns);
     dialogue.waiting = true;
     heard.size = -1;
     Py_BEGIN_ALLOW_THREADS;
-    *count = poll_network(events, now_ns, until_ns);
+    *count = poll_network(events, now_ns, until_ns, asked->until_ns);
     if (is_lazy && *count == 1 && events[0].data.fd == dialogue.hearing_fd && rest())
         *count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0); /* something urgent, too */
     Py_END_ALLOW_THREADS;
@@ -268,8 +293,12 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
         tally.deadlines++;
         return LEAVE;
     }
+    if (!is_brisk() && PyList_GET_SIZE(dialogue.postponed)) {
+        tally.foreign++;
+        return LEAVE;
+    }
     ask(asked);
-    if (sleep_until(began_ns, until_ns, events, &count) == HANDED) {
+    if (sleep_until(began_ns, until_ns, asked, events, &count) == HANDED) {
         tally.handed++;
         return HANDED;
     }
@@ -300,10 +329,8 @@ bool is_calm(int64_t now_ns) {
     int count = 1, found = 0;
     bool is_calm = now_ns < due_ns(now_ns);
     events[0].data.fd = dialogue.hearing_fd;
-    if (is_calm && !is_brisk(now_ns)) {
-        dialogue.looked_ns = now_ns;
-        count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
-    }
+    if (is_calm && (!is_brisk() || are_others_due(now_ns)))
+        count = look_at_all(events, now_ns, 0);
     if (is_calm && count) {
         is_calm = are_datagrams(events, count);
         found = is_calm ? drain(has_own(events, count), now_ns) : 0;
