@@ -80,6 +80,9 @@ class Lender:
         if len(groups) > GROUPS_MAX:
             return None
         lane = self._messaging.lane
+        # Whoever asks looks at two sockets for every message, so it is not lent for nothing.
+        waits = any(lane.held[group_id].waits for group_id in groups)
+        self._may_ask = self._may_ask and (waits or not self._nobody_is_asked())
         if replica.live:
             lane.flush()
         numbers = (
