@@ -11,6 +11,7 @@ import pytest
 
 from llft.config import Limits
 from llft.core.determinizer.operations import Receive, Send
+from llft.core.dialogue_fellow import Fellow
 from llft.instant import MS
 from llft.runtime import dialogues
 from llft.wire.codec import decode
@@ -158,6 +159,22 @@ def test_it_is_not_lent_while_all_are_asked(world: World) -> None:
     primary.hear()
     primary.core.messaging.waiting_for_all = True
     assert not primary.lend()
+
+
+def lent_fellow(server: Server) -> Fellow | None:
+    core, now_ns = server.core, time.monotonic_ns()
+    lent = core.dialogue.lend(1, list(server.world.fds), now_ns, dialogues.KINDS, 0)
+    assert lent is not None
+    return lent.fellow
+
+
+def test_whom_nobody_waits_for_is_not_lent(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks looks at two sockets; where no group waits for the output commit it need not."""
+    core = world.primary.core
+    monkeypatch.setattr(core, "next_deadline", lambda: time.monotonic_ns() + SECOND)
+    assert lent_fellow(world.primary) is not None
+    core.messaging.lane.held[world.client.group_id].waits = False
+    assert lent_fellow(world.primary) is None
 
 
 def test_who_was_stopped_asks_nobody(world: World, native: Any) -> None:

@@ -108,6 +108,46 @@ def test_what_else_comes_is_seen_to_while_messages_come(world: World, native: An
     assert native.dialogue_statistics()["others"]
 
 
+def hears(world: World, text: bytes) -> bool:
+    says(world, text)
+    return world.primary.talk(Receive(1, 100)) and world.primary.talk(Send(1, b"yes"))
+
+
+def test_what_members_say_of_themselves_can_wait_while_messages_come(world: World) -> None:
+    """Their Heartbeats do not end it, and are not lost."""
+    primary = world.primary
+    be_brisk(world)
+    primary.take_back()
+    world.backup.beat()
+    beat = list(primary.heard)
+    primary.heard.clear()
+    assert beat
+    be_brisk(world)
+    for data in beat:
+        primary.line.put(data)
+    rounds = 0
+    while rounds < 20 and hears(world, b"more"):
+        rounds += 1
+    assert rounds == 20
+    assert primary.take_back() == len(beat)
+    assert list(primary.heard)[: len(beat)] == beat
+
+
+def test_they_end_it_when_nothing_comes_for_a_moment(world: World) -> None:
+    primary = world.primary
+    primary.lasts_ns = 10 * SECOND
+    world.backup.beat()
+    beat = list(primary.heard)
+    primary.heard.clear()
+    be_brisk(world)
+    for data in beat:
+        primary.line.put(data)
+    began_s = time.monotonic()
+    assert not primary.talk(Receive(1, 100))
+    assert time.monotonic() - began_s < 2
+    assert primary.take_back() == len(beat)
+
+
 def test_who_waits_in_the_socket_leaves_for_its_deadline(world: World) -> None:
     """A few milliseconds late, if nothing comes."""
     primary = world.primary
