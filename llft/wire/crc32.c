@@ -78,7 +78,7 @@ WIDE static __m512i everywhere(const uint64_t *power) {
 WIDE static uint32_t by_multiplying_wide(uint32_t crc, const uint8_t *data, size_t size) {
     __m512i by = everywhere(farther), sums[4];
     for (int k = 0; k < 4; k++) sums[k] = _mm512_loadu_si512(data + 64 * k);
-    sums[0] = _mm512_xor_si512(sums[0], _mm512_castsi128_si512(_mm_cvtsi32_si128((int)crc)));
+    sums[0] = _mm512_xor_si512(sums[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
     for (data += WIDE_BYTES, size -= WIDE_BYTES; size >= WIDE_BYTES; data += WIDE_BYTES, size -= WIDE_BYTES) {
         sums[0] = folded_wide(sums[0], by, _mm512_loadu_si512(data));
         sums[1] = folded_wide(sums[1], by, _mm512_loadu_si512(data + 64));
