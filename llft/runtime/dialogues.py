@@ -19,23 +19,22 @@ from llft.config import Timeouts
 from llft.core.determinizer.operations import (
     WOULD_BLOCK,
     Operation,
-    RandomBytes,
-    ReadClock,
     Receive,
     Select,
     Send,
 )
 from llft.core.determinizer.sockets import LISTENER
-from llft.core.dialogue_lent import Kinds, Lent
+from llft.core.dialogue_lent import Lent
 from llft.core.dialogue_made import Made, made_of
 from llft.core.dialogue_remote import Remote
 from llft.core.standing import Standing
 from llft.identifiers import NO_BIRTH, BirthId
 from llft.journal.record import Stamp
-from llft.past.birth_log import OPERATION_KINDS, encode_result
-from llft.past.witness import detail
+from llft.past.birth_log import encode_result
 from llft.runtime.application_thread import ApplicationThread
+from llft.runtime.dialogue_kinds import KINDS, RECEIVE, SELECT
 from llft.runtime.dialogue_line import Line, with_line
+from llft.runtime.dialogue_witness import be_told
 from llft.runtime.transport.envelope import Channel
 
 if TYPE_CHECKING:
@@ -49,11 +48,6 @@ except ImportError:
 else:
     native = reading_on
 
-RECEIVE: Final = OPERATION_KINDS[Receive]
-SEND: Final = OPERATION_KINDS[Send]
-SELECT: Final = OPERATION_KINDS[Select]
-RANDOM_BYTES: Final = OPERATION_KINDS[RandomBytes]
-KINDS: Final[Kinds] = (RECEIVE, SEND, OPERATION_KINDS[ReadClock], SELECT, RANDOM_BYTES)
 NOTHING: Final = encode_result(RECEIVE, WOULD_BLOCK)
 """What the birth log has of a read that found nothing."""
 MAY_TALK: Final = frozenset((RECEIVE, SELECT))
@@ -209,7 +203,8 @@ class Dialogues:
     def _tell(self, thread: ApplicationThread, made: Made, transport: Line) -> None:
         driver = self._driver
         if made.witnessed:
-            self._witness(thread, made)
+            assert driver.application.witness is not None, "it is begun and ended with the lock held"
+            be_told(driver.application.witness, thread.number, self._fds, made)
         for remote in made.remotes:
             transport.heard_on_line(self._births[remote.place], remote.taken, Channel.TO_GROUP)
         if made.fellow is not None:
@@ -224,26 +219,6 @@ class Dialogues:
             driver.perform(driver.core.drain())
         if made.foreign:
             driver.arrivals.put(transport.open_all(made.foreign))
-
-    def _witness(self, thread: ApplicationThread, made: Made) -> None:
-        """As `Application.called` does for every call."""
-        witness = self._driver.application.witness
-        assert witness is not None, "it is begun and ended with the lock held"
-        said = {
-            self._fds[each.place]: iter([message[2] for message in each.sent]) for each in made.connections
-        }
-        selected = iter(made.selected)
-        for kind, fd, about, looked in made.witnessed:
-            operation: Operation = ReadClock(about)
-            if kind == RECEIVE:
-                operation = Receive(fd, about, not looked, False)
-            elif kind == SEND:
-                operation = Send(fd, next(said[fd]), True)
-            elif kind == SELECT:
-                operation = Select(*next(selected))
-            elif kind == RANDOM_BYTES:
-                operation = RandomBytes(about)
-            witness.called(thread.number, kind, detail(operation))
 
     def _judge(self, calls: int, left: bool) -> None:
         """Whether more are to be lent. What came from outside would have ended any."""

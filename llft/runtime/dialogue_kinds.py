@@ -1,0 +1,15 @@
+"""Kinds of the calls that are made in dialogues (D-74), as the birth log has them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llft.core.determinizer.operations import RandomBytes, ReadClock, Receive, Select, Send
+from llft.core.dialogue_lent import Kinds
+from llft.past.birth_log import OPERATION_KINDS
+
+RECEIVE: Final = OPERATION_KINDS[Receive]
+SEND: Final = OPERATION_KINDS[Send]
+SELECT: Final = OPERATION_KINDS[Select]
+RANDOM_BYTES: Final = OPERATION_KINDS[RandomBytes]
+KINDS: Final[Kinds] = (RECEIVE, SEND, OPERATION_KINDS[ReadClock], SELECT, RANDOM_BYTES)
