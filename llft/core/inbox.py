@@ -18,7 +18,7 @@ from llft.identifiers import NO_VIEW, Role, ViewId
 from llft.journal.record import Superseded
 from llft.wire.codec import decode, decode_body, plain_held
 from llft.wire.fragment import Reassembly
-from llft.wire.messages import Header, Message, MessageFlag, MessageType
+from llft.wire.messages import UNSETTLED, Header, Message, MessageFlag, MessageType
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -210,9 +210,22 @@ class Inbox:
         elif connection.reset_reason:
             if self.standing.role == PRIMARY:
                 self.messaging.send_reset(header)
+        elif self._is_wanted_in_recovery(connection, header):
+            self._on_control(connection, message)
         elif self.messaging.accepts_view(connection, header):
             self.messaging.on_piggyback(connection, message)
             self._on_control(connection, message)
+
+    def _is_wanted_in_recovery(self, connection: Connection, header: Header) -> bool:
+        """Two groups recover together, and each misses what the other's old primary had said (D-30): it is
+        given, though the view that asks for it is not followed while something of the one before is missing."""
+        return (
+            header.message_type == MessageType.NACK
+            and header.view_start == UNSETTLED
+            and self.standing.role == RECOVERING
+            and connection.in_view != NO_VIEW
+            and header.source_view.supersedes(connection.in_view)
+        )
 
     def _on_new_primary_view_ack(self, connection: Connection, message: Message) -> None:
         payload = self._whole_payload(message)

@@ -146,6 +146,12 @@ REGRESSIONS: list[Regression] = [
     ),
     Regression(
         "default",
+        7218,
+        {},
+        "replies: two groups that recovered together dropped each other's Nacks, for their views were new",
+    ),
+    Regression(
+        "default",
         19965,
         {},
         "exactly_once: a recovery that was given message after message was over before it had all of them",
