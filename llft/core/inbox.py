@@ -218,7 +218,7 @@ class Inbox:
 
     def _is_wanted_in_recovery(self, connection: Connection, header: Header) -> bool:
         """Two groups recover together, and each misses what the other's old primary had said (D-30): it is
-        given, though the view that asks for it is not followed while something of the one before is missing."""
+        given, though the view that asks is not followed while something of the one before is missing."""
         return (
             header.message_type == MessageType.NACK
             and header.view_start == UNSETTLED
