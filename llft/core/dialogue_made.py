@@ -8,7 +8,7 @@ from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_fellow import Fellows, MadeFellow
 from llft.core.dialogue_remote import NOTHING_HELD
 from llft.core.messaging.connection import Connection
-from llft.core.messaging.kept import ReceivedMessage, SentMessage
+from llft.core.messaging.kept import ReceivedMessage, SentMessage, next_key
 from llft.core.messaging.reflection import HeldOrder
 from llft.instant import NEVER
 from llft.wire.messages import OrderRange
@@ -82,6 +82,9 @@ class MadeConnection(NamedTuple):
     received: list[Any]
     delivered: list[Any]
     sent: list[Any]
+    fragment_count: int
+    fragments: list[bytes]
+    """Of the next message, if it has begun to come: how many it has, and those that are here."""
 
 
 class MadeRemote(NamedTuple):
@@ -106,7 +109,10 @@ class Made(NamedTuple):
     """Of counted entries: kind, identifier, N, and what the next one is coded against."""
     orders: bytes
     foreign: list[Any]
-    births: bytes
+    births: list[bytes]
+    """Of the birth log, in pieces."""
+    births_digest: int
+    """Of all of that log, with them."""
     journal: list[tuple[bytes, int, int]]
     """Frames of the journal, how many records each has, and the time of the first."""
     readings: list[tuple[int, list[int]]]
@@ -174,7 +180,8 @@ class Taker:
 
     def _take_connection(self, connection: Connection, made: MadeConnection, now: OfConnection) -> None:
         c, view = connection, connection.in_view
-        c.received_up_to, c.received_bytes = now.received_up_to, now.received_bytes
+        self._take_fragments(c, made, now.received_up_to)
+        c.received_bytes = now.received_bytes
         c.delivered_bytes, c.read_offset = now.delivered_bytes, now.read_offset
         c.delivered_position, c.delivered_timestamp = now.delivered_position, now.delivered_timestamp
         c.delivered_digest, c.sent_digest = now.delivered_digest, now.sent_digest
@@ -200,6 +207,13 @@ class Taker:
         if now.read_decoded:
             c.ordered_position, c.ordered_bytes = c.delivered_position, c.delivered_bytes
             c.ordered_partial = c.read_offset
+
+    def _take_fragments(self, connection: Connection, made: MadeConnection, received_up_to: int) -> None:
+        reassembly = self._messaging.reassembly
+        reassembly.drop(next_key(connection))
+        connection.received_up_to = received_up_to
+        for index, fragment in enumerate(made.fragments):
+            reassembly.add(next_key(connection), index, made.fragment_count, fragment)
 
     def _take_sent(self, connection: Connection, sent: list[Any], remote_watermark: int) -> None:
         """What all members of the remote group have by now is not kept at all."""

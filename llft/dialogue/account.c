@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "../wire/crc32.h"
+
 enum { INT_TAG = 5, BYTES_TAG = 6, TUPLE_TAG = 7 }; /* of the birth log */
 
 static void out_of_memory(void) { Py_FatalError("a dialogue has no memory for what was said already"); }
@@ -80,6 +82,37 @@ static void note_birth(uint8_t tag, int64_t kind, uint64_t number) {
 void note_birth_of_bytes(int64_t kind, PyObject *data) {
     note_birth(BYTES_TAG, kind, (uint64_t)PyBytes_GET_SIZE(data));
     put_bytes(&dialogue.births, PyBytes_AS_STRING(data), (size_t)PyBytes_GET_SIZE(data));
+}
+
+static void add_births(PyObject *data, uint32_t checksum) {
+    size_t size = (size_t)PyBytes_GET_SIZE(data);
+    if (PyList_Append(dialogue.born, data) < 0)
+        out_of_memory();
+    dialogue.births_bytes += size;
+    dialogue.births_digest = crc32_joined((uint32_t)dialogue.births_digest, checksum, size);
+}
+
+/* What was copied so far is told of in a piece of its own. */
+static void seal_births(void) {
+    bytes_t *births = &dialogue.births;
+    if (!births->size)
+        return;
+    PyObject *piece = PyBytes_FromStringAndSize((const char *)births->data, (Py_ssize_t)births->size);
+    if (!piece)
+        out_of_memory();
+    add_births(piece, crc32_of(births->data, births->size));
+    Py_DECREF(piece);
+    births->size = 0;
+}
+
+void note_birth_of_known(int64_t kind, PyObject *data, uint32_t checksum) {
+    if (PyBytes_GET_SIZE(data) < LARGE_BYTES) {
+        note_birth_of_bytes(kind, data);
+        return;
+    }
+    note_birth(BYTES_TAG, kind, (uint64_t)PyBytes_GET_SIZE(data));
+    seal_births();
+    add_births(data, checksum);
 }
 
 void note_birth_of_number(int64_t kind, int64_t number) { note_birth(INT_TAG, kind, zigzag(number)); }
@@ -236,8 +269,8 @@ static PyObject *connection_now(int at) {
         c->generated, c->remote_watermark, c->heard_ns, c->said_ns, c->ack_due_ns, c->retransmit_ns,
         c->sends_decoded, c->read_decoded,
     };
-    return Py_BuildValue("iNNNN", at, tuple_of(values, sizeof values / sizeof *values), listed(&c->received),
-                         listed(&c->delivered), listed(&c->sent));
+    return Py_BuildValue("iNNNNiN", at, tuple_of(values, sizeof values / sizeof *values), listed(&c->received),
+                         listed(&c->delivered), listed(&c->sent), c->partial.count, fragments_now(&c->partial));
 }
 
 static PyObject *connections_now(void) {
@@ -285,8 +318,9 @@ static PyObject *counts_now(void) {
 PyObject *account(void) {
     const dialogue_t *d = &dialogue;
     size_t begun = d->live ? (size_t)(d->order_begun - d->order_base) : 0;
-    return Py_BuildValue("nNNNNNONNNNON", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
+    seal_births();
+    return Py_BuildValue("nNNNNNOOLNNNON", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
                          counts_now(), as_bytes(d->orders.data + begun, d->orders.size - begun), d->foreign,
-                         as_bytes(d->births.data, d->births.size), journal_frames(), all_readings(), witnessed(),
+                         d->born, (long long)d->births_digest, journal_frames(), all_readings(), witnessed(),
                          d->selected, fellow_now());
 }
