@@ -74,7 +74,8 @@ class OfConnection(NamedTuple):
 
 class MadeConnection(NamedTuple):
     """Of one that something was heard or said on. Messages are (position, timestamp, payload, end of the
-    order information that came with it, digest, offset of the order log up to which it is marked, or 0)."""
+    order information that came with it, digest of all that was said with it or the checksum of one that came,
+    if it is known, else -1, offset of the order log up to which it is marked, or 0)."""
 
     place: int
     numbers: tuple[int, ...]
@@ -188,10 +189,12 @@ class Taker:
         c.ack_told, c.acked_in_view, c.generated = now.ack_told, now.acked_in_view, now.generated
         if now.acked > c.acked:
             c.acked, c.first_acks_heard = now.acked, 0
-        for position, timestamp, payload, order_end, _, mark in made.delivered:
+        for position, timestamp, payload, order_end, checksum, mark in made.delivered:
             c.delivered.append(
                 _new_tuple(ReceivedMessage, (position, timestamp, view, 0, payload, order_end))
             )
+            if checksum >= 0:
+                c.forgotten.know(position, checksum)
             if mark:
                 c.marks.append((mark, position, timestamp))
         c.received.clear()

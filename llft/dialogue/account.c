@@ -137,13 +137,14 @@ void note_witnessed(PyObject *fds, int64_t timeout_ns, PyObject *writing, bool i
 
 /* -- when it is over --------------------------------------------------------------------------------- */
 
-static PyObject *listed(const messages_t *messages) {
+/* Of what was said the digest with it; of what came its own checksum, or -1. */
+static PyObject *listed(const messages_t *messages, bool was_said) {
     PyObject *list = PyList_New((Py_ssize_t)messages->count);
     for (size_t at = 0; list && at < messages->count; at++) {
         const message_t *message = &messages->items[messages->first + at];
-        PyObject *one = Py_BuildValue("LLOLkL", (long long)message->position, (long long)message->timestamp,
-                                      message->payload, (long long)message->order_end,
-                                      (unsigned long)message->digest, (long long)message->mark);
+        long long known = was_said || message->has_checksum ? (was_said ? message->digest : message->checksum) : -1LL;
+        PyObject *one = Py_BuildValue("LLOLLL", (long long)message->position, (long long)message->timestamp,
+                                      message->payload, (long long)message->order_end, known, (long long)message->mark);
         if (!one)
             Py_CLEAR(list);
         else
@@ -269,8 +270,8 @@ static PyObject *connection_now(int at) {
         c->generated, c->remote_watermark, c->heard_ns, c->said_ns, c->ack_due_ns, c->retransmit_ns,
         c->sends_decoded, c->read_decoded,
     };
-    return Py_BuildValue("iNNNNiN", at, tuple_of(values, sizeof values / sizeof *values), listed(&c->received),
-                         listed(&c->delivered), listed(&c->sent), c->partial.count, fragments_now(&c->partial));
+    return Py_BuildValue("iNNNNiN", at, tuple_of(values, sizeof values / sizeof *values), listed(&c->received, false),
+                         listed(&c->delivered, false), listed(&c->sent, true), c->partial.count, fragments_now(&c->partial));
 }
 
 static PyObject *connections_now(void) {

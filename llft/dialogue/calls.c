@@ -135,15 +135,24 @@ static void note_counted(int kind, const count_of *count, bool woken, const uint
 
 /* -- hearing ----------------------------------------------------------------------------------------- */
 
+/* Whether that of the first bytes of a message follows from its own and that of a short rest. */
+static bool follows_from_whole(const connection_t *c, const message_t *message, int64_t size, uint32_t *checksum) {
+    int64_t rest = PyBytes_GET_SIZE(message->payload) - size;
+    if (c->read_offset || !message->has_checksum || rest < 0 || rest > size / 4)
+        return false;
+    const uint8_t *behind = (const uint8_t *)PyBytes_AS_STRING(message->payload) + size;
+    *checksum = rest ? crc32_before(message->checksum, crc32_of(behind, (size_t)rest), (size_t)rest) : message->checksum;
+    return true;
+}
+
 /* The next `size` bytes of what was received, and their checksum if they are many; what is used up is delivered. */
 static PyObject *take_bytes(connection_t *c, int64_t size, uint32_t *checksum) {
     message_t *first = &c->received.items[c->received.first];
     bool is_whole = !c->read_offset && PyBytes_GET_SIZE(first->payload) == size;
-    bool has_checksum = is_whole && first->has_checksum;
+    bool has_checksum = size >= LARGE_BYTES && follows_from_whole(c, first, size, checksum);
     PyObject *data = is_whole ? Py_NewRef(first->payload) : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (!data)
         Py_FatalError("no memory for what was received");
-    *checksum = first->checksum;
     for (int64_t done = 0; done < size;) {
         first = &c->received.items[c->received.first];
         int64_t left = PyBytes_GET_SIZE(first->payload) - c->read_offset;
@@ -178,7 +187,7 @@ static int64_t mark_of_last(bool decoded) {
 
 static PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool decoded, int64_t now_ns) {
     int64_t before = c->delivered_position;
-    uint32_t checksum;
+    uint32_t checksum = 0;
     PyObject *data = take_bytes(c, size, &checksum);
     c->used = true;
     if (c->delivered_position != before && c->delivered_timestamp > dialogue.clock)

@@ -143,11 +143,11 @@ static uint32_t product(uint32_t one, uint32_t other) {
     return sum;
 }
 
-/* x^(8 * bytes). */
-static uint32_t further_by(size_t bytes) {
-    uint32_t found = 0x80000000u, square = 0x00800000u; /* 1, and x^8 */
-    for (; bytes; bytes >>= 1) {
-        if (bytes & 1) found = product(found, square);
+/* x^exponent. */
+static uint32_t power_of_x(uint64_t exponent) {
+    uint32_t found = 0x80000000u, square = 0x40000000u; /* 1, and x */
+    for (; exponent; exponent >>= 1) {
+        if (exponent & 1) found = product(found, square);
         square = product(square, square);
     }
     return found;
@@ -164,7 +164,13 @@ uint32_t crc32_joined(uint32_t first, uint32_t second, size_t second_size) {
     size_t place = (second_size ^ second_size >> 6 ^ second_size >> 12) % SIZES_KNOWN;
     if (!sizes_known[place].power || sizes_known[place].bytes != second_size) {
         sizes_known[place].bytes = second_size;
-        sizes_known[place].power = further_by(second_size);
+        sizes_known[place].power = power_of_x(8 * (uint64_t)second_size);
     }
     return product(first, sizes_known[place].power) ^ second;
+}
+
+/* Powers of x come round after 2^32 - 1: so there is one for each that takes it back. */
+uint32_t crc32_before(uint32_t both, uint32_t second, size_t second_size) {
+    const uint64_t round = 0xffffffffu;
+    return product(both ^ second, power_of_x(round - 8 * (uint64_t)second_size % round));
 }

@@ -21,4 +21,7 @@ static inline uint32_t crc32_behind(uint32_t first, uint32_t both, size_t second
     return crc32_joined(first, both, second_size);
 }
 
+/* Of the first piece, where that of the second and of both are known. */
+uint32_t crc32_before(uint32_t both, uint32_t second, size_t second_size);
+
 #endif

@@ -121,6 +121,11 @@ class Reassembly:
             return ()
         return tuple(index for index in range(unfinished.count) if index not in unfinished.parts)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything has come of a message that is not whole."""
+        return bool(self._unfinished)
+
     def drop(self, key: Hashable) -> None:
         """Forget what has come of a message; nothing happens if nothing has."""
         if key in self._unfinished:

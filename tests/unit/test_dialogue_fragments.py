@@ -14,6 +14,7 @@ from llft.core.dialogue_connection import FRAGMENTED_MAX, FRAGMENTS_MAX
 from llft.core.messaging.kept import next_key
 from llft.instant import MS
 from llft.runtime import dialogues
+from llft.wire.codec import decode, encode
 from tests.unit.dialogue_native import native as native
 from tests.unit.dialogue_world import World
 from tests.unit.test_dialogue_edges import with_number
@@ -96,6 +97,26 @@ def test_fragments_in_another_order_are_the_cores(world: World, place: int) -> N
     assert primary.take_back()
     assert len(heard) == count - place, "with what it has left in the socket"
     primary.hear()
+    assert primary.call(Receive(1, MUCH))
+    assert primary.result == LARGE
+
+
+def in_one_piece(fragments: list[bytes]) -> bytes:
+    """As it may come when it is said again, with less order information on it."""
+    messages = [decode(data) for data in fragments]
+    messages[0].payload = b"".join([each.payload for each in messages])
+    messages[0].header.fragment_count = 1
+    return encode(messages[0])
+
+
+def test_one_that_comes_whole_after_all_leaves_nothing_behind(world: World) -> None:
+    primary = world.primary
+    world.client.call(Send(1, LARGE))
+    fragments = list(primary.heard)
+    primary.heard.clear()
+    primary.heard.extend([*fragments[:3], in_one_piece(fragments)])
+    primary.hear()
+    assert not primary.core.messaging.reassembly.unfinished()
     assert primary.call(Receive(1, MUCH))
     assert primary.result == LARGE
 

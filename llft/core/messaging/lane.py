@@ -167,6 +167,8 @@ class Lane:
     def _take(self, connection: Connection, message: tuple[int, int, bytes, int], now_ns: int) -> None:
         """Position, timestamp, payload, and where the order information ends that it depends on."""
         position, timestamp, payload, order_end = message
+        if self.reassembly.has_begun:
+            self.reassembly.drop(fragment_key(connection, position, passed_on=False))
         connection.received_up_to = position
         connection.received_bytes += len(payload)
         connection.received.append(

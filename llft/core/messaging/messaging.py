@@ -316,13 +316,13 @@ class Messaging:
 
     def _whole_payload(self, connection: Connection, message: Message) -> bytes | None:
         header = message.header
-        if header.fragment_count == 1:
-            return message.payload
         position = header.view_base + header.msg_seq_num
+        key = fragment_key(connection, position, passed_on=bool(header.flags & MessageFlag.PASSED_ON))
+        if header.fragment_count == 1:
+            self.reassembly.drop(key)  # it had been cut before, with more order information on it
+            return message.payload
         if position <= connection.received_up_to:
             return b""
-        passed_on = bool(header.flags & MessageFlag.PASSED_ON)
-        key = fragment_key(connection, position, passed_on=passed_on)
         try:
             whole = self.reassembly.add(key, header.fragment_index, header.fragment_count, message.payload)
         except PeerError:
