@@ -26,7 +26,7 @@ class LongBytes:
     def __init__(self, data: bytes = b"") -> None:
         self._parts: list[memoryview] = []
         self._ends: list[int] = []
-        """Where each part ends, counted from the first byte of all; `_start` is where the first one begins."""
+        """Where each part ends, counted from the first byte of all; `_start` is where the first begins."""
         self._start = 0
         self._block = memoryview(bytearray())
         self._begin = self._used = 0
