@@ -1,9 +1,9 @@
 """What a dialogue (`core.dialogue`) is lent of a connection, and of a message that has begun to come on it
-(D-12)."""
+(D-12); and what has become of it."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import next_key
@@ -12,6 +12,31 @@ from llft.wire.fragment import Reassembly
 FRAGMENTS_MAX: Final = 2048
 FRAGMENTED_MAX: Final = 1 << 20
 """As many as a message may have, and as many bytes of it, to be put together in a dialogue."""
+
+
+class OfConnection(NamedTuple):
+    """What has become of its numbers."""
+
+    received_up_to: int
+    received_bytes: int
+    delivered_bytes: int
+    read_offset: int
+    delivered_position: int
+    delivered_timestamp: int
+    delivered_digest: int
+    sent_digest: int
+    ack_told: int
+    acked: int
+    acked_in_view: int
+    generated: int
+    remote_watermark: int
+    heard_ns: int
+    said_ns: int
+    ack_due_ns: int
+    retransmit_ns: int
+    sends_decoded: int
+    read_decoded: int
+    """At a backup: entries of the log's bytes, not of those that were lent."""
 
 
 def begun(reassembly: Reassembly, connection: Connection) -> tuple[int, list[bytes]] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_connection import OfConnection
 from llft.core.dialogue_fellow import Fellows, MadeFellow
 from llft.core.dialogue_remote import NOTHING_HELD
 from llft.core.messaging.connection import Connection
@@ -47,29 +48,6 @@ class Numbers(NamedTuple):
     """At a backup: of those that were lent."""
     bytes_decoded: int
     """Of the log, behind the entries that were lent."""
-
-
-class OfConnection(NamedTuple):
-    received_up_to: int
-    received_bytes: int
-    delivered_bytes: int
-    read_offset: int
-    delivered_position: int
-    delivered_timestamp: int
-    delivered_digest: int
-    sent_digest: int
-    ack_told: int
-    acked: int
-    acked_in_view: int
-    generated: int
-    remote_watermark: int
-    heard_ns: int
-    said_ns: int
-    ack_due_ns: int
-    retransmit_ns: int
-    sends_decoded: int
-    read_decoded: int
-    """At a backup: entries of the log's bytes, not of those that were lent."""
 
 
 class MadeConnection(NamedTuple):
