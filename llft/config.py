@@ -79,7 +79,8 @@ class Limits:
     datagram_bytes: int = 1400
     message_bytes: int = 64 * 1024 * 1024
     window_messages: int = 256
-    window_bytes: int = 4 * 1024 * 1024
+    window_bytes: int = 16 * 1024 * 1024
+    """More than a sender says before backups tell that they have it: they do so with their heartbeats."""
     order_lag_bytes: int = 256 * 1024
     order_carried_bytes: int = 400
     """At most so many bytes of order information ride on one datagram."""

@@ -43,7 +43,7 @@ program itself is the first to import takes ticks and locks, and then it yields 
 BAD_SPECIFICATION_STATUS = 78
 PR_SET_PDEATHSIG = 1
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-MAPPED_BYTES = 1 << 20
+MAPPED_BYTES = 1 << 21
 SCRATCH_NICE = 5
 """A scratch process has time; the replicas beside it have not."""
 
@@ -169,14 +169,15 @@ def _be_first_to_go() -> None:
 
 
 def _return_memory() -> None:
-    """What is large is mapped, and given back when it is free. The C library would learn from the first large
-    block (the log of a program's past has some megabytes) to keep such ones, for each thread its own."""
+    """What is very large is mapped, and given back when it is free. The C library would learn from the first
+    such block to keep them, for each thread its own. The memory of messages is kept, also when a dialogue is
+    taken back and all of them are free: it would be new, and cleared, for each of them."""
     import ctypes
 
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
-        library.mallopt(M_TRIM_THRESHOLD, 4 * MAPPED_BYTES)
+        library.mallopt(M_TRIM_THRESHOLD, 8 * MAPPED_BYTES)
 
 
 class Program:

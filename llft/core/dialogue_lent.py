@@ -10,6 +10,7 @@ from llft.config import Replication
 from llft.core.determinizer.operation_ids import RANDOM, parking_id
 from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_connection import begun, numbers_of
 from llft.core.dialogue_fellow import Fellow, Fellows
 from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
 from llft.core.messaging.connection import Connection
@@ -47,8 +48,9 @@ class Lent(NamedTuple):
     entries: list[Any]
     """At a backup: of the log, read and not performed."""
     remotes: list[Remote]
-    connections: list[tuple[int, tuple[int, ...], bytes, bytes, list[Any]]]
-    """Place of the group, numbers, prefix of what comes, of what leaves, and what was received."""
+    connections: list[tuple[int, tuple[int, ...], bytes, bytes, list[Any], int, list[bytes]]]
+    """Place of the group, numbers, prefix of what comes, of what leaves, what was received, and of the
+    message behind it, if it has begun to come: how many fragments it has, and those that are here."""
     fellow: Fellow | None
     """Who is asked for the output commit, or asks; None: nobody."""
 
@@ -126,11 +128,16 @@ class Lender:
         groups = {each.remote_group_id: None for each in found}
         return found if all(is_in_one_piece(lane.held[group_id]) for group_id in groups) else None
 
-    def _lent_of(self, connection: Connection) -> tuple[tuple[int, ...], bytes, bytes, list[Any]]:
+    def _lent_of(
+        self, connection: Connection
+    ) -> tuple[tuple[int, ...], bytes, bytes, list[Any], int, list[bytes]]:
         prefix = bytes(PREFIX_BYTES)
         if self._replica.live:
             prefix = connection.out_prefix or self._messaging.lane.make_prefix(connection)
-        return self._of_connection(connection), connection.in_prefix, prefix, list(connection.received)
+        fragments = begun(self._messaging.reassembly, connection)
+        assert fragments is not None, "or it is not plain"
+        numbers = numbers_of(connection, self._count(self._context(), SOCKET, connection.fd))
+        return numbers, connection.in_prefix, prefix, list(connection.received), *fragments
 
     def _log(self) -> deque[Entry]:
         engine = self._engine
@@ -188,6 +195,7 @@ class Lender:
             and all(message.view == c.in_view and not message.flags for message in c.received)
             and c.fd not in outside.descriptors.peeked
             and c.fd not in outside.descriptors.unsettled
+            and begun(self._messaging.reassembly, c) is not None
         )
 
     def _may_speak(self, connection: Connection, held: HeldOrder) -> bool:
@@ -251,7 +259,8 @@ class Lender:
             ),
             *(select_id, *self._count(context, kind, select_id), *self._count(context, GENERAL, RANDOM)),
             *(order_base, lane.group_watermark, lane.order_committed, int(self._commits_as_it_leaves())),
-            *(limits.order_lag_bytes, limits.order_carried_bytes, limits.datagram_bytes, lane.clock.value),
+            *(limits.order_lag_bytes, limits.order_carried_bytes, limits.datagram_bytes),
+            *(self._messaging.fragment_room, self._messaging.plain_room, lane.clock.value),
             *(limits.window_messages, limits.window_bytes, timeouts.first_ack_delay_ns),
             *(timeouts.first_ack_patience_ns, timeouts.retransmit_interval_ns),
         )
@@ -285,16 +294,3 @@ class Lender:
         for clock_id in CLOCK_IDS:
             found += (clock.offsets.get(clock_id, 0), clock.last.get(clock_id, LEAST))
         return tuple(found)
-
-    def _of_connection(self, connection: Connection) -> tuple[int, ...]:
-        c = connection
-        return (
-            *(c.fd, c.in_base, c.out_base, c.out_view_num, c.in_view.primary_view_num),
-            *(c.received_up_to, c.received_bytes, c.delivered_bytes),
-            *(c.delivered_position, c.delivered_timestamp, c.delivered_digest, c.sent_digest),
-            *(c.ack_told, c.acked, c.acked_in_view, c.transmitted, c.generated),
-            *(c.remote_watermark, len(c.sent), c.sent_bytes),
-            *(c.members_timestamp, c.heard_ns, c.ack_due_ns, c.retransmit_ns),
-            *self._count(self._context(), SOCKET, c.fd),
-            *c.connection_id,
-        )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_connection import OfConnection
 from llft.core.dialogue_fellow import Fellows, MadeFellow
 from llft.core.dialogue_remote import NOTHING_HELD
 from llft.core.messaging.connection import Connection
-from llft.core.messaging.kept import ReceivedMessage, SentMessage
+from llft.core.messaging.kept import ReceivedMessage, SentMessage, next_key
 from llft.core.messaging.reflection import HeldOrder
 from llft.instant import NEVER
 from llft.wire.messages import OrderRange
@@ -49,32 +50,10 @@ class Numbers(NamedTuple):
     """Of the log, behind the entries that were lent."""
 
 
-class OfConnection(NamedTuple):
-    received_up_to: int
-    received_bytes: int
-    delivered_bytes: int
-    read_offset: int
-    delivered_position: int
-    delivered_timestamp: int
-    delivered_digest: int
-    sent_digest: int
-    ack_told: int
-    acked: int
-    acked_in_view: int
-    generated: int
-    remote_watermark: int
-    heard_ns: int
-    said_ns: int
-    ack_due_ns: int
-    retransmit_ns: int
-    sends_decoded: int
-    read_decoded: int
-    """At a backup: entries of the log's bytes, not of those that were lent."""
-
-
 class MadeConnection(NamedTuple):
     """Of one that something was heard or said on. Messages are (position, timestamp, payload, end of the
-    order information that came with it, digest, offset of the order log up to which it is marked, or 0)."""
+    order information that came with it, digest of all that was said with it or the checksum of one that came,
+    if it is known, else -1, offset of the order log up to which it is marked, or 0)."""
 
     place: int
     numbers: tuple[int, ...]
@@ -82,6 +61,9 @@ class MadeConnection(NamedTuple):
     received: list[Any]
     delivered: list[Any]
     sent: list[Any]
+    fragment_count: int
+    fragments: list[bytes]
+    """Of the next message, if it has begun to come: how many it has, and those that are here."""
 
 
 class MadeRemote(NamedTuple):
@@ -106,7 +88,10 @@ class Made(NamedTuple):
     """Of counted entries: kind, identifier, N, and what the next one is coded against."""
     orders: bytes
     foreign: list[Any]
-    births: bytes
+    births: list[bytes]
+    """Of the birth log, in pieces."""
+    births_digest: int
+    """Of all of that log, with them."""
     journal: list[tuple[bytes, int, int]]
     """Frames of the journal, how many records each has, and the time of the first."""
     readings: list[tuple[int, list[int]]]
@@ -174,17 +159,20 @@ class Taker:
 
     def _take_connection(self, connection: Connection, made: MadeConnection, now: OfConnection) -> None:
         c, view = connection, connection.in_view
-        c.received_up_to, c.received_bytes = now.received_up_to, now.received_bytes
+        self._take_fragments(c, made, now.received_up_to)
+        c.received_bytes = now.received_bytes
         c.delivered_bytes, c.read_offset = now.delivered_bytes, now.read_offset
         c.delivered_position, c.delivered_timestamp = now.delivered_position, now.delivered_timestamp
         c.delivered_digest, c.sent_digest = now.delivered_digest, now.sent_digest
         c.ack_told, c.acked_in_view, c.generated = now.ack_told, now.acked_in_view, now.generated
         if now.acked > c.acked:
             c.acked, c.first_acks_heard = now.acked, 0
-        for position, timestamp, payload, order_end, _, mark in made.delivered:
+        for position, timestamp, payload, order_end, checksum, mark in made.delivered:
             c.delivered.append(
                 _new_tuple(ReceivedMessage, (position, timestamp, view, 0, payload, order_end))
             )
+            if checksum >= 0:
+                c.forgotten.know(position, checksum)
             if mark:
                 c.marks.append((mark, position, timestamp))
         c.received.clear()
@@ -200,6 +188,13 @@ class Taker:
         if now.read_decoded:
             c.ordered_position, c.ordered_bytes = c.delivered_position, c.delivered_bytes
             c.ordered_partial = c.read_offset
+
+    def _take_fragments(self, connection: Connection, made: MadeConnection, received_up_to: int) -> None:
+        reassembly = self._messaging.reassembly
+        reassembly.drop(next_key(connection))
+        connection.received_up_to = received_up_to
+        for index, fragment in enumerate(made.fragments):
+            reassembly.add(next_key(connection), index, made.fragment_count, fragment)
 
     def _take_sent(self, connection: Connection, sent: list[Any], remote_watermark: int) -> None:
         """What all members of the remote group have by now is not kept at all."""

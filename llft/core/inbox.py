@@ -15,6 +15,7 @@ from llft.core.messaging.connection import Connection
 from llft.core.standing import BACKUP, JOINING, PRIMARY, RECOVERING
 from llft.errors import PeerError
 from llft.identifiers import NO_VIEW, Role, ViewId
+from llft.instant import NEVER
 from llft.journal.record import Superseded
 from llft.wire.codec import decode, decode_body, plain_held
 from llft.wire.fragment import Reassembly
@@ -84,7 +85,7 @@ class Inbox:
     def _after_lane(self, connection: Connection) -> None:
         self.messaging.indexes.touched.note(connection.fd)
         self.messaging.keep_alives.disturb(connection, self.replica.now_ns)
-        if self.standing.role == PRIMARY:
+        if self.standing.role == PRIMARY and connection.ack_due_ns != NEVER:
             self.messaging.arm(connection, "ack_due_ns", connection.ack_due_ns)
         if connection.closed_here:
             self._drop_late(connection)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "../wire/crc32.h"
+
 enum { INT_TAG = 5, BYTES_TAG = 6, TUPLE_TAG = 7 }; /* of the birth log */
 
 static void out_of_memory(void) { Py_FatalError("a dialogue has no memory for what was said already"); }
@@ -82,6 +84,37 @@ void note_birth_of_bytes(int64_t kind, PyObject *data) {
     put_bytes(&dialogue.births, PyBytes_AS_STRING(data), (size_t)PyBytes_GET_SIZE(data));
 }
 
+static void add_births(PyObject *data, uint32_t checksum) {
+    size_t size = (size_t)PyBytes_GET_SIZE(data);
+    if (PyList_Append(dialogue.born, data) < 0)
+        out_of_memory();
+    dialogue.births_bytes += size;
+    dialogue.births_digest = crc32_joined((uint32_t)dialogue.births_digest, checksum, size);
+}
+
+/* What was copied so far is told of in a piece of its own. */
+static void seal_births(void) {
+    bytes_t *births = &dialogue.births;
+    if (!births->size)
+        return;
+    PyObject *piece = PyBytes_FromStringAndSize((const char *)births->data, (Py_ssize_t)births->size);
+    if (!piece)
+        out_of_memory();
+    add_births(piece, crc32_of(births->data, births->size));
+    Py_DECREF(piece);
+    births->size = 0;
+}
+
+void note_birth_of_known(int64_t kind, PyObject *data, uint32_t checksum) {
+    if (PyBytes_GET_SIZE(data) < LARGE_BYTES) {
+        note_birth_of_bytes(kind, data);
+        return;
+    }
+    note_birth(BYTES_TAG, kind, (uint64_t)PyBytes_GET_SIZE(data));
+    seal_births();
+    add_births(data, checksum);
+}
+
 void note_birth_of_number(int64_t kind, int64_t number) { note_birth(INT_TAG, kind, zigzag(number)); }
 
 void note_birth_of_fds(const int64_t *fds, Py_ssize_t count) {
@@ -104,13 +137,14 @@ void note_witnessed(PyObject *fds, int64_t timeout_ns, PyObject *writing, bool i
 
 /* -- when it is over --------------------------------------------------------------------------------- */
 
-static PyObject *listed(const messages_t *messages) {
+/* Of what was said the digest with it; of what came its own checksum, or -1. */
+static PyObject *listed(const messages_t *messages, bool was_said) {
     PyObject *list = PyList_New((Py_ssize_t)messages->count);
     for (size_t at = 0; list && at < messages->count; at++) {
         const message_t *message = &messages->items[messages->first + at];
-        PyObject *one = Py_BuildValue("LLOLkL", (long long)message->position, (long long)message->timestamp,
-                                      message->payload, (long long)message->order_end,
-                                      (unsigned long)message->digest, (long long)message->mark);
+        long long known = was_said || message->has_checksum ? (was_said ? message->digest : message->checksum) : -1LL;
+        PyObject *one = Py_BuildValue("LLOLLL", (long long)message->position, (long long)message->timestamp,
+                                      message->payload, (long long)message->order_end, known, (long long)message->mark);
         if (!one)
             Py_CLEAR(list);
         else
@@ -236,8 +270,8 @@ static PyObject *connection_now(int at) {
         c->generated, c->remote_watermark, c->heard_ns, c->said_ns, c->ack_due_ns, c->retransmit_ns,
         c->sends_decoded, c->read_decoded,
     };
-    return Py_BuildValue("iNNNN", at, tuple_of(values, sizeof values / sizeof *values), listed(&c->received),
-                         listed(&c->delivered), listed(&c->sent));
+    return Py_BuildValue("iNNNNiN", at, tuple_of(values, sizeof values / sizeof *values), listed(&c->received, false),
+                         listed(&c->delivered, false), listed(&c->sent, true), c->partial.count, fragments_now(&c->partial));
 }
 
 static PyObject *connections_now(void) {
@@ -290,8 +324,9 @@ static PyObject *all_foreign(void) {
 PyObject *account(void) {
     const dialogue_t *d = &dialogue;
     size_t begun = d->live ? (size_t)(d->order_begun - d->order_base) : 0;
-    return Py_BuildValue("nNNNNNNNNNNON", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
+    seal_births();
+    return Py_BuildValue("nNNNNNNOLNNNON", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
                          counts_now(), as_bytes(d->orders.data + begun, d->orders.size - begun), all_foreign(),
-                         as_bytes(d->births.data, d->births.size), journal_frames(), all_readings(), witnessed(),
+                         d->born, (long long)d->births_digest, journal_frames(), all_readings(), witnessed(),
                          d->selected, fellow_now());
 }

@@ -68,11 +68,11 @@ static void tell(int64_t from, uint16_t flags, int channel, const struct sockadd
         .committed = (uint64_t)dialogue.order_committed,
         .order_start = (uint64_t)from,
     };
-    struct iovec pieces[] = {
-        {f->out_prefix, PREFIX_BYTES},
-        {&dynamic, sizeof dynamic},
-        {f->before.data + f->before.size - early, (size_t)early},
-        {dialogue.orders.data + at, dialogue.orders.size - at},
+    datagram_piece pieces[] = {
+        {.data = f->out_prefix, .size = PREFIX_BYTES},
+        {.data = &dynamic, .size = sizeof dynamic},
+        {.data = f->before.data + f->before.size - early, .size = (size_t)early},
+        {.data = dialogue.orders.data + at, .size = dialogue.orders.size - at},
     };
     if (datagram->send(dialogue.datagrams, pieces, 4, channel, to, to_count) < 0)
         Py_FatalError("the network cannot be written");
@@ -141,7 +141,11 @@ static void say_held(const uint8_t *prefix, int channel, const struct sockaddr_i
     dynamic_t dynamic = {.fragment_count = 1, .payload_length = sizeof(held_t)};
     held_t held = {.end = (uint64_t)f->wanted_end};
     memcpy(held.sender, f->sender, BIRTH_BYTES);
-    struct iovec pieces[] = {{(void *)prefix, PREFIX_BYTES}, {&dynamic, sizeof dynamic}, {&held, sizeof held}};
+    datagram_piece pieces[] = {
+        {.data = prefix, .size = PREFIX_BYTES},
+        {.data = &dynamic, .size = sizeof dynamic},
+        {.data = &held, .size = sizeof held},
+    };
     if (datagram->send(dialogue.datagrams, pieces, 3, channel, to, to_count) < 0)
         Py_FatalError("the network cannot be written");
 }

@@ -19,7 +19,7 @@
 
 enum {
     LEVELS_NEEDED = 300, /* of the stack: the call may have to go the usual way from here (`runtime.driver`) */
-    BIRTHS_MAX = 1 << 22,
+    BIRTHS_MAX = 1 << 24,
     CALLED_MAX = 8192,
     FDS_MAX = CONNECTIONS_MAX,
     LISTENER = 0,
@@ -43,7 +43,7 @@ static bool is_paused(int64_t now_ns) { return now_ns - dialogue.last_ns > dialo
 /* One that was left is over, whoever tries it again: what has come is for the core, and would wait here. */
 static bool is_here(int64_t now_ns) {
     return dialogue.ident && dialogue.ident == PyThread_get_thread_ident() && !dialogue.left && !is_paused(now_ns) &&
-           dialogue.births.size < BIRTHS_MAX && dialogue.called_count < CALLED_MAX;
+           dialogue.births_bytes + dialogue.births.size < BIRTHS_MAX && dialogue.called_count < CALLED_MAX;
 }
 
 /* The next call uses up the quantum. */
@@ -135,14 +135,22 @@ static void note_counted(int kind, const count_of *count, bool woken, const uint
 
 /* -- hearing ----------------------------------------------------------------------------------------- */
 
-/* The next `size` bytes of what was received; what is used up is delivered. */
-static PyObject *take_bytes(connection_t *c, int64_t size) {
+/* Whether that of the first bytes of a message follows from its own and that of a short rest. */
+static bool follows_from_whole(const connection_t *c, const message_t *message, int64_t size, uint32_t *checksum) {
+    int64_t rest = PyBytes_GET_SIZE(message->payload) - size;
+    if (c->read_offset || !message->has_checksum || rest < 0 || rest > size / 4)
+        return false;
+    const uint8_t *behind = (const uint8_t *)PyBytes_AS_STRING(message->payload) + size;
+    *checksum = rest ? crc32_before(message->checksum, crc32_of(behind, (size_t)rest), (size_t)rest) : message->checksum;
+    return true;
+}
+
+/* The next `size` bytes of what was received, and their checksum if they are many; what is used up is delivered. */
+static PyObject *take_bytes(connection_t *c, int64_t size, uint32_t *checksum) {
     message_t *first = &c->received.items[c->received.first];
-    PyObject *data;
-    if (!c->read_offset && PyBytes_GET_SIZE(first->payload) == size)
-        data = Py_NewRef(first->payload);
-    else
-        data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    bool is_whole = !c->read_offset && PyBytes_GET_SIZE(first->payload) == size;
+    bool has_checksum = size >= LARGE_BYTES && follows_from_whole(c, first, size, checksum);
+    PyObject *data = is_whole ? Py_NewRef(first->payload) : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (!data)
         Py_FatalError("no memory for what was received");
     for (int64_t done = 0; done < size;) {
@@ -165,6 +173,8 @@ static PyObject *take_bytes(connection_t *c, int64_t size) {
         }
     }
     c->delivered_bytes += size;
+    if (!has_checksum && size >= LARGE_BYTES)
+        *checksum = crc32_of((const uint8_t *)PyBytes_AS_STRING(data), (size_t)size);
     return data;
 }
 
@@ -177,7 +187,8 @@ static int64_t mark_of_last(bool decoded) {
 
 static PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool decoded, int64_t now_ns) {
     int64_t before = c->delivered_position;
-    PyObject *data = take_bytes(c, size);
+    uint32_t checksum = 0;
+    PyObject *data = take_bytes(c, size, &checksum);
     c->used = true;
     if (c->delivered_position != before && c->delivered_timestamp > dialogue.clock)
         dialogue.clock = c->delivered_timestamp;
@@ -187,8 +198,9 @@ static PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woke
     if (c->delivered_position != before)
         c->delivered.items[c->delivered.first + c->delivered.count - 1].mark = mark_of_last(decoded);
     if (dialogue.journalling)
-        c->delivered_digest = digest_on(c->delivered_digest, data);
-    note_birth_of_bytes(dialogue.receive_kind, data);
+        c->delivered_digest = size < LARGE_BYTES ? digest_on(c->delivered_digest, data)
+                                                 : crc32_joined(c->delivered_digest, checksum, (size_t)size);
+    note_birth_of_known(dialogue.receive_kind, data, checksum);
     note_call(&(call_t){.connection = (int)(c - dialogue.connections), .time_ns = now_ns, .number = dialogue.count,
                         .pick = dialogue.pick, .size = size, .so_far = c->delivered_bytes,
                         .digest = c->delivered_digest, .woken = woken, .limit = limit});
@@ -325,17 +337,19 @@ static message_t *generate(connection_t *c, PyObject *payload, int64_t timestamp
 }
 
 static bool has_window(const connection_t *c) {
-    return c->sent_count + (int64_t)c->sent.count < dialogue.window_messages && c->sent_bytes < dialogue.window_bytes;
+    int64_t sent_count = c->sent_count + (int64_t)(c->sent.count - c->collected);
+    return sent_count < dialogue.window_messages && c->sent_bytes < dialogue.window_bytes;
 }
 
 static bool say_live(connection_t *c, PyObject *payload, int64_t now_ns) {
-    if (!may_go_on(now_ns) || !has_window(c) || !fits((size_t)PyBytes_GET_SIZE(payload)) || !may_seek_commit(c, now_ns))
+    if (!may_go_on(now_ns) || !has_window(c) || !may_leave() || PyBytes_GET_SIZE(payload) > FRAGMENTED_MAX ||
+        !may_seek_commit(c, now_ns))
         return false;
-    uint32_t digest = digest_on(c->sent_digest, payload);
-    record_send(c->fd, ++dialogue.clock, digest);
-    const message_t *message = generate(c, payload, dialogue.clock, digest, now_ns);
+    cut_t cut = cut_payload(c->sent_digest, payload);
+    record_send(c->fd, ++dialogue.clock, cut.digest);
+    const message_t *message = generate(c, payload, dialogue.clock, cut.digest, now_ns);
     bool asked = seek_commit(c, now_ns);
-    if (multicast_message(c, message) < 0)
+    if (multicast_message(c, message, &cut) < 0)
         Py_FatalError("the network cannot be written");
     seek_on(asked, now_ns);
     c->transmitted = message->position;

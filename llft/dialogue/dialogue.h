@@ -7,6 +7,7 @@
  *
  *     order.c       entries of the order log, written and read
  *     lane.c        a datagram of a connection, taken and made: the twin of `core.messaging.lane`
+ *     fragments.c   a message that comes in several datagrams: the twin of `wire.fragment`
  *     asking.c      who is asked for the output commit, and answers
  *     waiting.c     how a call waits for the network
  *     calls.c       the thread's calls: hear, say, select, read a clock, draw
@@ -70,6 +71,10 @@ static inline bool has_absurd_numbers(const dynamic_t *dynamic) {
     return all >= (uint64_t)1 << 61;
 }
 
+/* From here on it pays to take a checksum once and to put it together with others (`crc32_joined`), and not to
+ * copy what is there. */
+enum { LARGE_BYTES = 4096 };
+
 /* -- bytes that grow -------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -87,6 +92,8 @@ typedef struct {
     int64_t position, timestamp, order_end;
     PyObject *payload; /* of one that came or was written: bytes */
     uint32_t digest;
+    bool has_checksum; /* of one that came: of its payload */
+    uint32_t checksum;
     int64_t mark; /* of one that was delivered: where the entry ends that says so */
 } message_t;
 
@@ -97,6 +104,16 @@ typedef struct {
 
 message_t *add_message(messages_t *messages);
 void clear_messages(messages_t *messages);
+
+/* A message of which some fragments have come, in their order (D-12). */
+typedef struct {
+    PyObject *payload; /* with room for more than has come; NULL: none has */
+    size_t size;       /* that has come */
+    int count;         /* of fragments that it has */
+    bytes_t ends;      /* where in `payload` each one ends that has come */
+    bool has_checksum; /* of all that has come */
+    uint32_t checksum;
+} partial_t;
 
 /* -- what is lent ------------------------------------------------------------------------------------ */
 
@@ -118,13 +135,17 @@ typedef struct {
     int64_t delivered_position, delivered_timestamp;
     uint32_t delivered_digest, sent_digest;
     int64_t ack_told, acked, acked_in_view, transmitted, generated;
-    int64_t remote_watermark, sent_count, sent_bytes;
+    int64_t remote_watermark;
+    int64_t sent_count, sent_bytes; /* that are in the window: those sent before, and bytes of all */
+    int64_t sent_bytes_before;      /* of them, those sent before */
+    size_t collected;               /* of `sent`: all members of the remote group have them */
     int64_t members_timestamp, heard_ns, said_ns, ack_due_ns, retransmit_ns;
     int64_t sends_decoded;
     int64_t ordered_bytes; /* at a backup: as far as the log was skimmed (`asking.c`) */
     bool read_decoded; /* at a backup: what was read on it came from the log's bytes */
     count_of nothings; /* reads that found nothing */
     messages_t received, delivered, sent;
+    partial_t partial;
     uint8_t in_prefix[PREFIX_BYTES], out_prefix[PREFIX_BYTES];
     int64_t id[CONNECTION_NUMBERS];
     int journal_index; /* in the frame that is being made; -1: not there */
@@ -246,7 +267,7 @@ typedef struct {
     size_t ahead_count, ahead_room, ahead_at;
     int64_t may_decode;
     int64_t group_watermark, order_committed, commits_as_it_leaves, order_lag_bytes, order_carried_bytes;
-    int64_t datagram_bytes, clock, window_messages, window_bytes;
+    int64_t datagram_bytes, fragment_room, plain_room, clock, window_messages, window_bytes;
     int64_t ack_delay_ns, ack_patience_ns, retransmit_interval_ns;
     connection_t connections[CONNECTIONS_MAX];
     int connection_count;
@@ -265,10 +286,13 @@ typedef struct {
     int64_t who[WHO_NUMBERS];
     call_t *called;
     size_t called_count, called_room;
-    bytes_t counted;   /* data of counted entries */
-    bytes_t births;
-    PyObject *selected; /* a list, for a witness: fds, timeout and writing of each select */
-    bytes_t nothing;    /* what the birth log has of a read that found nothing */
+    bytes_t counted;       /* data of counted entries */
+    bytes_t births;        /* of the birth log, behind `born` */
+    PyObject *born;        /* a list of bytes */
+    size_t births_bytes;   /* of `born` */
+    int64_t births_digest; /* of the log with `born` */
+    PyObject *selected;    /* a list, for a witness: fds, timeout and writing of each select */
+    bytes_t nothing;       /* what the birth log has of a read that found nothing */
 } dialogue_t;
 
 extern dialogue_t dialogue;
@@ -318,8 +342,38 @@ void read_ahead(PyObject *entries); /* of the core's, as far as they are a dialo
 /* -- lane.c ----------------------------------------------------------------------------------------- */
 
 bool take_datagram(const datagram_taken *taken, int64_t now_ns); /* false: not of this dialogue, and not taken */
-bool fits(size_t payload_size);
-int multicast_message(connection_t *c, const message_t *message);
+/* A payload as it is cut if it has to be: what the running digest is with it, and the checksums of its parts, as
+ * many as there is room for. */
+enum { CUT_MAX = 16 };
+typedef struct {
+    uint32_t digest;
+    bool has_checksums; /* or it is small */
+    uint32_t checksums[CUT_MAX];
+} cut_t;
+
+cut_t cut_payload(uint32_t digest, PyObject *payload);
+bool may_leave(void); /* with all the order information that it would have to carry */
+int multicast_message(connection_t *c, const message_t *message, const cut_t *cut);
+
+/* -- fragments.c ------------------------------------------------------------------------------------ */
+
+enum { FRAGMENTED_MAX = 1 << 20 }; /* bytes of a message that is put together here */
+
+/* Whether it is the next one of its message, and has room. */
+bool follows(const partial_t *partial, int index, int count, size_t size);
+/* Bytes of a payload, and their checksum if it is known. */
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+    bool has_checksum;
+    uint32_t checksum;
+} part_t;
+
+/* False: there is no memory. `message` gets the payload, if it was the last one. */
+bool add_fragment(partial_t *partial, int count, const part_t *part, message_t *message);
+void clear_partial(partial_t *partial);
+int read_fragments(partial_t *partial, int count, PyObject *fragments);
+PyObject *fragments_now(const partial_t *partial); /* a list of bytes */
 
 /* -- asking.c --------------------------------------------------------------------------------------- */
 
@@ -376,6 +430,7 @@ int mark_receiving(void);
 
 void note_call(const call_t *call);
 void note_birth_of_bytes(int64_t kind, PyObject *data);
+void note_birth_of_known(int64_t kind, PyObject *data, uint32_t checksum);
 void note_birth_of_number(int64_t kind, int64_t number);
 void note_birth_of_fds(const int64_t *fds, Py_ssize_t count);
 void note_birth_of_nothing(void);

@@ -8,7 +8,12 @@
 
 #include <string.h>
 
-enum { TO_GROUP = 0, ENTRIES_BYTES = 64 /* of one call, at the most */ };
+#include "../wire/crc32.h"
+
+enum {
+    TO_GROUP = 0,
+    ENTRIES_BYTES = 64, /* of one call, at the most */
+};
 
 /* -- which connection -------------------------------------------------------------------------------- */
 
@@ -70,7 +75,10 @@ static bool is_expected(const connection_t *c, const dynamic_t *dynamic, size_t 
     size_t rest = HEADER_BYTES + (size_t)dynamic->order_length + dynamic->reflected_length;
     if (c->in_base + (int64_t)dynamic->msg_seq_num != c->received_up_to + 1)
         return false;
-    if (dynamic->flags | dynamic->fragment_index || dynamic->fragment_count != 1)
+    if (dynamic->flags)
+        return false;
+    if ((dynamic->fragment_index || dynamic->fragment_count != 1 || c->partial.payload) &&
+        !follows(&c->partial, dynamic->fragment_index, dynamic->fragment_count, dynamic->payload_length))
         return false;
     if (dynamic->ack_view_num != (uint32_t)c->out_view_num || !dynamic->payload_length)
         return false;
@@ -134,36 +142,66 @@ static void on_ack(connection_t *c, int64_t acked) {
     }
 }
 
-/* What all members of the remote group have is not told to the core; the last of it says up to where that is. A
- * witness is told of all that was said. */
+static void receive_message(connection_t *c, const dynamic_t *dynamic, const message_t *whole, int64_t now_ns) {
+    int64_t position = ++c->received_up_to;
+    c->received_bytes += PyBytes_GET_SIZE(whole->payload);
+    message_t *message = add_message(&c->received);
+    *message = *whole;
+    message->position = position;
+    message->timestamp = (int64_t)dynamic->timestamp;
+    message->order_end = (int64_t)dynamic->order_start + dynamic->order_length;
+    int64_t delay_ns = position == c->ack_told + 1 ? dialogue.ack_patience_ns : dialogue.ack_delay_ns;
+    if (now_ns + delay_ns < c->ack_due_ns)
+        c->ack_due_ns = now_ns + delay_ns;
+}
+
+/* The payload of a datagram. The envelope's checksum is of all that comes before it, too. */
+static part_t part_of(const datagram_taken *taken, const uint8_t *data, size_t size) {
+    part_t part = {.data = data, .size = size, .has_checksum = taken->has_checksum && size >= LARGE_BYTES};
+    if (part.has_checksum)
+        part.checksum = crc32_behind(crc32_of(taken->start, (size_t)(data - taken->start)), taken->checksum, size);
+    return part;
+}
+
+/* What it brings; the message's payload is NULL, and stays so, if more of it has to come. */
+static bool take_payload(connection_t *c, const dynamic_t *dynamic, const part_t *part, message_t *message) {
+    *message = (message_t){.has_checksum = part->has_checksum, .checksum = part->checksum};
+    if (dynamic->fragment_count != 1)
+        return add_fragment(&c->partial, dynamic->fragment_count, part, message);
+    message->payload = PyBytes_FromStringAndSize((const char *)part->data, (Py_ssize_t)part->size);
+    PyErr_Clear();
+    return message->payload;
+}
+
+/* What all members of the remote group have is in the window no more, and with the first message of this dialogue
+ * all that were sent before it. */
+static void leave_window(connection_t *c) {
+    for (; c->collected < c->sent.count; c->collected++) {
+        const message_t *message = &c->sent.items[c->sent.first + c->collected];
+        if (message->timestamp > c->remote_watermark)
+            return;
+        c->sent_bytes -= PyBytes_GET_SIZE(message->payload) + c->sent_bytes_before;
+        c->sent_count = c->sent_bytes_before = 0;
+    }
+}
+
+/* Nor is the core told of it, but for the last one, which says up to where that is. A witness is told of all that
+ * was said. */
 static void collect_sent(connection_t *c) {
     messages_t *sent = &c->sent;
-    while (!dialogue.witnessed && sent->count > 1 && sent->items[sent->first + 1].timestamp <= c->remote_watermark) {
-        PyObject *payload = sent->items[sent->first].payload;
-        c->sent_bytes -= PyBytes_GET_SIZE(payload);
-        Py_DECREF(payload);
+    for (; c->collected > 1 && !dialogue.witnessed; c->collected--) {
+        Py_DECREF(sent->items[sent->first].payload);
         sent->first++;
         sent->count--;
     }
 }
 
-static void receive_message(connection_t *c, const dynamic_t *dynamic, PyObject *payload, int64_t now_ns) {
-    int64_t position = ++c->received_up_to;
-    c->received_bytes += dynamic->payload_length;
-    message_t *message = add_message(&c->received);
-    message->position = position;
-    message->timestamp = (int64_t)dynamic->timestamp;
-    message->order_end = (int64_t)dynamic->order_start + dynamic->order_length;
-    message->payload = payload;
-    int64_t delay_ns = position == c->ack_told + 1 ? dialogue.ack_patience_ns : dialogue.ack_delay_ns;
-    c->heard_ns = dialogue.heard_ns = now_ns;
-    if (now_ns + delay_ns < c->ack_due_ns)
-        c->ack_due_ns = now_ns + delay_ns;
-    on_ack(c, c->out_base + dynamic->ack);
-    if ((int64_t)dynamic->back > c->remote_watermark) {
-        c->remote_watermark = (int64_t)dynamic->back;
-        collect_sent(c);
-    }
+static void on_remote_watermark(connection_t *c, int64_t watermark) {
+    if (watermark <= c->remote_watermark)
+        return;
+    c->remote_watermark = watermark;
+    leave_window(c);
+    collect_sent(c);
 }
 
 bool take_datagram(const datagram_taken *taken, int64_t now_ns) {
@@ -181,16 +219,18 @@ bool take_datagram(const datagram_taken *taken, int64_t now_ns) {
     if (!is_expected(c, &dynamic, taken->size))
         return false;
     const uint8_t *orders = taken->data + HEADER_BYTES, *reflected = orders + dynamic.order_length;
-    PyObject *payload = PyBytes_FromStringAndSize((const char *)reflected + dynamic.reflected_length,
-                                                  (Py_ssize_t)dynamic.payload_length);
-    if (!payload) {
-        PyErr_Clear();
+    part_t part = part_of(taken, reflected + dynamic.reflected_length, dynamic.payload_length);
+    message_t message;
+    if (!take_payload(c, &dynamic, &part, &message))
         return false; /* the core may have more luck, or says so */
-    }
     c->used = remote->used = true;
     remote->newest = (int64_t)taken->number;
     put_bytes(&remote->numbers, &taken->number, sizeof taken->number);
-    receive_message(c, &dynamic, payload, now_ns);
+    c->heard_ns = dialogue.heard_ns = now_ns;
+    if (message.payload)
+        receive_message(c, &dynamic, &message, now_ns);
+    on_ack(c, c->out_base + dynamic.ack);
+    on_remote_watermark(c, (int64_t)dynamic.back);
     if (dynamic.order_length)
         hold(remote, (int64_t)dynamic.order_start, orders, dynamic.order_length);
     on_held_watermark(remote, (int64_t)dynamic.watermark);
@@ -203,18 +243,29 @@ bool take_datagram(const datagram_taken *taken, int64_t now_ns) {
 
 /* -- made -------------------------------------------------------------------------------------------- */
 
-/* In one datagram, with all the order information that it has to carry, and not more of that than one may. */
-bool fits(size_t payload_size) {
+/* With all the order information that it has to carry, and not more of that than one may. */
+bool may_leave(void) {
+    return order_end() - dialogue.unreflected + ENTRIES_BYTES <= dialogue.order_carried_bytes;
+}
+
+static bool is_reflected(const remote_t *remote) {
+    return remote->base < 0 || remote->unreflected >= remote->base + (int64_t)remote->held.size;
+}
+
+/* Payload that fits into one datagram with what it has to carry now, as `Messaging` has it. */
+static int64_t room_of_one(const remote_t *remote) {
     int64_t carried = order_end() - dialogue.unreflected;
-    int64_t room = dialogue.datagram_bytes - HEADER_BYTES - carried - ENTRIES_BYTES - dialogue.order_carried_bytes / 2;
-    return carried + ENTRIES_BYTES <= dialogue.order_carried_bytes && (int64_t)payload_size <= room;
+    if (!is_reflected(remote))
+        carried += dialogue.order_carried_bytes / 2;
+    int64_t room = dialogue.datagram_bytes - HEADER_BYTES - carried;
+    return room > dialogue.fragment_room ? room : dialogue.fragment_room;
 }
 
 static size_t next_reflection(remote_t *remote, int64_t *start, const uint8_t **data) {
     int64_t end = remote->base + (int64_t)remote->held.size, most = dialogue.order_carried_bytes / 2;
     *start = 0;
     *data = NULL;
-    if (remote->base < 0 || remote->unreflected >= end)
+    if (is_reflected(remote))
         return 0;
     int64_t size = end - remote->unreflected;
     if (size > most)
@@ -225,36 +276,117 @@ static size_t next_reflection(remote_t *remote, int64_t *start, const uint8_t **
     return (size_t)size;
 }
 
-int multicast_message(connection_t *c, const message_t *message) {
+/* -- cut ------------------------------------------------------------------------------------------- */
+
+/* How many datagrams a payload takes that does not fit into one. */
+static size_t fragments_of(size_t size) {
+    size_t first = (size_t)dialogue.fragment_room, rest = (size_t)dialogue.plain_room;
+    return size <= first ? 1 : 1 + (size - first + rest - 1) / rest;
+}
+
+/* Where one of them begins. */
+static size_t cut_at(size_t index) {
+    return index ? (size_t)dialogue.fragment_room + (index - 1) * (size_t)dialogue.plain_room : 0;
+}
+
+cut_t cut_payload(uint32_t digest, PyObject *payload) {
+    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(payload);
+    size_t size = (size_t)PyBytes_GET_SIZE(payload), count = fragments_of(size);
+    cut_t cut = {.digest = digest, .has_checksums = size >= LARGE_BYTES};
+    if (!cut.has_checksums) {
+        cut.digest = ~crc32_over(~digest, data, size);
+        return cut;
+    }
+    for (size_t index = 0; index < count; index++) {
+        size_t start = cut_at(index), end = index + 1 < count ? cut_at(index + 1) : size;
+        uint32_t checksum = crc32_of(data + start, end - start);
+        cut.digest = crc32_joined(cut.digest, checksum, end - start);
+        if (index < CUT_MAX)
+            cut.checksums[index] = checksum;
+    }
+    return cut;
+}
+
+/* Of the payload in one piece. */
+static uint32_t uncut(const cut_t *cut, size_t size) {
+    size_t count = cut->has_checksums ? fragments_of(size) : 0;
+    uint32_t checksum = 0;
+    for (size_t index = 0; index < count; index++) {
+        size_t start = cut_at(index), end = index + 1 < count ? cut_at(index + 1) : size;
+        checksum = crc32_joined(checksum, cut->checksums[index], end - start);
+    }
+    return checksum;
+}
+
+/* -- sent ------------------------------------------------------------------------------------------ */
+
+/* One that carries order information: the message, or its first fragment. */
+static int multicast_first(connection_t *c, dynamic_t *dynamic, const datagram_piece *payload) {
     remote_t *remote = &dialogue.remotes[c->remote];
     const uint8_t *reflected;
-    int64_t reflected_start, ack = c->received_up_to - c->in_base;
+    int64_t reflected_start;
     size_t reflected_size = next_reflection(remote, &reflected_start, &reflected);
     size_t order_at = (size_t)(dialogue.unreflected - dialogue.order_base);
+    dynamic->order_length = (uint16_t)(dialogue.orders.size - order_at);
+    dynamic->reflected_length = (uint16_t)reflected_size;
+    dynamic->payload_length = (uint32_t)payload->size;
+    dynamic->order_start = (uint64_t)dialogue.unreflected;
+    dynamic->reflected_start = (uint64_t)reflected_start;
+    datagram_piece pieces[] = {
+        {.data = c->out_prefix, .size = PREFIX_BYTES},
+        {.data = dynamic, .size = sizeof *dynamic},
+        {.data = dialogue.orders.data + order_at, .size = dialogue.orders.size - order_at},
+        {.data = reflected, .size = reflected_size},
+        *payload,
+    };
+    return datagram->send(dialogue.datagrams, pieces, 5, TO_GROUP, remote->to, remote->to_count);
+}
+
+/* The other fragments: each says what the message depends on (D-10). */
+static int multicast_rest(connection_t *c, dynamic_t *dynamic, const uint8_t *data, size_t size, const cut_t *cut) {
+    remote_t *remote = &dialogue.remotes[c->remote];
+    dynamic->order_length = dynamic->reflected_length = 0;
+    dynamic->order_start = (uint64_t)order_end();
+    dynamic->reflected_start = 0;
+    for (size_t index = 1; index < dynamic->fragment_count; index++) {
+        size_t start = cut_at(index), end = index + 1 < dynamic->fragment_count ? cut_at(index + 1) : size;
+        dynamic->fragment_index = (uint16_t)index;
+        dynamic->payload_length = (uint32_t)(end - start);
+        bool is_known = cut->has_checksums && index < CUT_MAX;
+        datagram_piece pieces[] = {
+            {.data = c->out_prefix, .size = PREFIX_BYTES},
+            {.data = dynamic, .size = sizeof *dynamic},
+            {data + start, end - start, is_known, is_known ? cut->checksums[index] : 0},
+        };
+        bool more = index + 1 < dynamic->fragment_count;
+        if (datagram->send_one_of(dialogue.datagrams, pieces, 3, TO_GROUP, remote->to, remote->to_count, more) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int multicast_message(connection_t *c, const message_t *message, const cut_t *cut) {
+    remote_t *remote = &dialogue.remotes[c->remote];
+    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(message->payload);
+    size_t size = (size_t)PyBytes_GET_SIZE(message->payload);
+    int64_t ack = c->received_up_to - c->in_base;
     if (dialogue.commits_as_it_leaves && dialogue.order_committed < order_end())
         dialogue.order_committed = order_end();
     remote->used = true;
     dynamic_t dynamic = {
-        .fragment_count = 1,
-        .order_length = (uint16_t)(dialogue.orders.size - order_at),
-        .reflected_length = (uint16_t)reflected_size,
+        .fragment_count = (uint16_t)((int64_t)size > room_of_one(remote) ? fragments_of(size) : 1),
         .msg_seq_num = (uint32_t)(message->position - c->out_base),
         .ack_view_num = (uint32_t)c->in_view_num,
         .ack = (uint32_t)(ack > 0 ? ack : 0),
-        .payload_length = (uint32_t)PyBytes_GET_SIZE(message->payload),
         .back = (uint64_t)c->members_timestamp,
         .timestamp = (uint64_t)message->timestamp,
         .watermark = (uint64_t)dialogue.group_watermark,
         .committed = (uint64_t)dialogue.order_committed,
-        .order_start = (uint64_t)dialogue.unreflected,
-        .reflected_start = (uint64_t)reflected_start,
     };
-    struct iovec pieces[] = {
-        {c->out_prefix, PREFIX_BYTES},
-        {&dynamic, sizeof dynamic},
-        {dialogue.orders.data + order_at, dialogue.orders.size - order_at},
-        {(void *)reflected, reflected_size},
-        {PyBytes_AS_STRING(message->payload), (size_t)PyBytes_GET_SIZE(message->payload)},
-    };
-    return datagram->send(dialogue.datagrams, pieces, 5, TO_GROUP, remote->to, remote->to_count);
+    if (dynamic.fragment_count == 1)
+        return multicast_first(c, &dynamic, &(datagram_piece){data, size, cut->has_checksums, uncut(cut, size)});
+    size_t first = (size_t)dialogue.fragment_room;
+    if (multicast_first(c, &dynamic, &(datagram_piece){data, first, cut->has_checksums, cut->checksums[0]}) < 0)
+        return -1;
+    return multicast_rest(c, &dynamic, data, size, cut);
 }

@@ -2,21 +2,11 @@
 
 #include "dialogue.h"
 
-#include <malloc.h>
 #include <string.h>
 
 #include "../wire/crc32.h"
 
-enum { LATELY_NS = 1000000, KEPT_FREE_BYTES = 16 << 20, MAPPED_FROM_BYTES = 8 << 20 };
-
-/* What is said and heard is kept until a dialogue is taken back, and then all of it is free. Memory that was given
- * back to the system each time would have to be asked for, and cleared, for the next one. */
-static void keep_memory(void) {
-#ifdef M_TRIM_THRESHOLD
-    mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
-    mallopt(M_MMAP_THRESHOLD, MAPPED_FROM_BYTES);
-#endif
-}
+enum { LATELY_NS = 1000000 };
 
 static void forget(void) {
     for (int at = 0; at < dialogue.connection_count; at++) {
@@ -24,6 +14,7 @@ static void forget(void) {
         clear_messages(&c->received);
         clear_messages(&c->delivered);
         clear_messages(&c->sent);
+        clear_partial(&c->partial);
     }
     for (int at = 0; at < dialogue.remote_count; at++)
         dialogue.remotes[at].held.size = dialogue.remotes[at].numbers.size = 0;
@@ -32,7 +23,8 @@ static void forget(void) {
     dialogue.generation++;
     dialogue.waiting = false;
     ask_nothing();
-    dialogue.orders.size = dialogue.births.size = dialogue.counted.size = 0;
+    dialogue.orders.size = dialogue.births.size = dialogue.births_bytes = dialogue.counted.size = 0;
+    Py_CLEAR(dialogue.born);
     dialogue.called_count = dialogue.ahead_count = 0;
     Py_CLEAR(dialogue.ahead_entries);
     Py_CLEAR(dialogue.datagrams);
@@ -71,7 +63,7 @@ static int read_all_numbers(PyObject *numbers) {
     int64_t live, journalling, witnessed, is_alone, epoll_fd, urgent_fd, hearing_fd, own_fd;
     int64_t *places[] = {
         /* In the order of `runtime.dialogues` ... */
-        &epoll_fd, &urgent_fd, &hearing_fd, &own_fd, &d->lazy_ns, &d->spin_ns, &witnessed,
+        &epoll_fd, &urgent_fd, &hearing_fd, &own_fd, &d->lazy_ns, &d->spin_ns, &witnessed, &d->births_digest,
         /* ... and of `core.dialogue_lent`. */
         &live, &journalling, &d->thread, &d->receive_kind, &d->send_kind, &d->clock_kind, &d->select_kind,
         &d->random_kind, &d->last_ns, &d->pause_ns, &d->deadline_ns, &d->late_ns, &d->quantum, &d->calls, &d->pick, &d->count,
@@ -80,7 +72,7 @@ static int read_all_numbers(PyObject *numbers) {
         &d->clocks[2].offset, &d->clocks[2].last, &d->clocks[0].coded, &d->clocks[1].coded, &d->clocks[2].coded,
         &select->identifier, &select->performed, &select->coded, &random->performed, &random->coded,
         &d->order_base, &d->group_watermark, &d->order_committed, &d->commits_as_it_leaves,
-        &d->order_lag_bytes, &d->order_carried_bytes, &d->datagram_bytes, &d->clock,
+        &d->order_lag_bytes, &d->order_carried_bytes, &d->datagram_bytes, &d->fragment_room, &d->plain_room, &d->clock,
         &d->window_messages, &d->window_bytes, &d->ack_delay_ns, &d->ack_patience_ns, &d->retransmit_interval_ns,
         &d->may_decode,
         &d->who[0], &d->who[1], &d->who[2], &d->who[3], &d->who[4], &d->who[5], &d->who[6], &d->who[7], &d->who[8],
@@ -170,7 +162,7 @@ static int read_received(PyObject *messages, connection_t *c) {
 static int read_connection_numbers(PyObject *numbers, connection_t *c) {
     int64_t delivered_digest, sent_digest;
     int64_t *places[] = {
-        /* In the order of `core.dialogue_lent`. */
+        /* In the order of `core.dialogue_connection`. */
         &c->fd, &c->in_base, &c->out_base, &c->out_view_num, &c->in_view_num,
         &c->received_up_to, &c->received_bytes, &c->delivered_bytes, &c->delivered_position,
         &c->delivered_timestamp, &delivered_digest, &sent_digest,
@@ -186,21 +178,24 @@ static int read_connection_numbers(PyObject *numbers, connection_t *c) {
     c->nothings.identifier = c->fd;
     begin_count(&c->nothings);
     c->read_offset = c->said_ns = c->sends_decoded = 0;
+    c->sent_bytes_before = c->sent_bytes;
+    c->collected = 0;
     c->used = c->read_decoded = false;
     if (dialogue.heard_ns < c->heard_ns)
         dialogue.heard_ns = c->heard_ns;
     return 0;
 }
 
-/* (place of its group, numbers, prefix in, prefix out, received) */
+/* (place of its group, numbers, prefix in, prefix out, received, count of fragments, those that are here) */
 static int read_connection(PyObject *one) {
     connection_t *c = &dialogue.connections[dialogue.connection_count];
     const char *in_prefix, *out_prefix;
     Py_ssize_t in_size, out_size;
-    PyObject *numbers, *received;
+    PyObject *numbers, *received, *fragments;
+    int fragment_count;
     if (dialogue.connection_count == CONNECTIONS_MAX || !PyTuple_Check(one) ||
-        !PyArg_ParseTuple(one, "iO!y#y#O!", &c->remote, &PyTuple_Type, &numbers, &in_prefix, &in_size, &out_prefix,
-                          &out_size, &PyList_Type, &received) ||
+        !PyArg_ParseTuple(one, "iO!y#y#O!iO!", &c->remote, &PyTuple_Type, &numbers, &in_prefix, &in_size, &out_prefix,
+                          &out_size, &PyList_Type, &received, &fragment_count, &PyList_Type, &fragments) ||
         in_size != PREFIX_BYTES || out_size != PREFIX_BYTES || c->remote < 0 || c->remote >= dialogue.remote_count) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_ValueError, "too many connections, or a prefix has another length");
@@ -209,7 +204,9 @@ static int read_connection(PyObject *one) {
     dialogue.connection_count++;
     memcpy(c->in_prefix, in_prefix, PREFIX_BYTES);
     memcpy(c->out_prefix, out_prefix, PREFIX_BYTES);
-    return read_connection_numbers(numbers, c) < 0 ? -1 : read_received(received, c);
+    if (read_connection_numbers(numbers, c) < 0 || read_received(received, c) < 0)
+        return -1;
+    return read_fragments(&c->partial, fragment_count, fragments);
 }
 
 static int read_each(PyObject *list, int (*read)(PyObject *)) {
@@ -257,7 +254,8 @@ static PyObject *lend(PyObject *module, PyObject *arguments) {
     dialogue.foreign = PyList_New(0);
     dialogue.postponed = PyList_New(0);
     dialogue.selected = PyList_New(0);
-    if (!dialogue.foreign || !dialogue.postponed || !dialogue.selected)
+    dialogue.born = PyList_New(0);
+    if (!dialogue.foreign || !dialogue.postponed || !dialogue.selected || !dialogue.born)
         return NULL;
     dialogue.datagrams = Py_NewRef(datagrams);
     dialogue.ident = ident;
@@ -397,7 +395,6 @@ PyMethodDef dialogue_methods[] = {
 
 int begin_dialogues(PyObject *module) {
     crc32_begin();
-    keep_memory();
     handed = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     if (!handed)
         return -1;

@@ -149,7 +149,28 @@ static PyObject *send_some(PyObject *self, PyObject *const *arguments, Py_ssize_
     return sent || PyErr_Occurred() ? sent : usual(sockets.send, self, arguments, count, names);
 }
 
+/* All of it in as many messages as it takes, and what cannot be said in a dialogue Python's way. */
+static PyObject *send_parts(PyObject *self, PyObject *data) {
+    const char *bytes = PyBytes_AS_STRING(data);
+    for (Py_ssize_t at = 0, size = PyBytes_GET_SIZE(data); at < size; at += SEND_AT_MOST) {
+        PyObject *part = PyBytes_FromStringAndSize(bytes + at, size - at < SEND_AT_MOST ? size - at : SEND_AT_MOST);
+        PyObject *sent = part ? say_bytes(self, &part, 1, NULL, true) : NULL;
+        Py_XDECREF(part);
+        if (sent) {
+            Py_DECREF(sent);
+            continue;
+        }
+        PyObject *rest = PyErr_Occurred() ? NULL : PyBytes_FromStringAndSize(bytes + at, size - at);
+        PyObject *done = rest ? usual(sockets.sendall, self, &rest, 1, NULL) : NULL;
+        Py_XDECREF(rest);
+        return done;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *send_all(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+    if (count == 1 && !names && PyBytes_CheckExact(arguments[0]) && PyBytes_GET_SIZE(arguments[0]) > SEND_AT_MOST)
+        return send_parts(self, arguments[0]);
     PyObject *sent = say_bytes(self, arguments, count, names, true);
     if (!sent)
         return PyErr_Occurred() ? NULL : usual(sockets.sendall, self, arguments, count, names);

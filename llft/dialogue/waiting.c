@@ -16,7 +16,6 @@
 #include "dialogue.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,8 +27,8 @@ enum {
     GROUPS_AT = 4,
     HEARTBEAT = 6, /* as wire.messages has it */
     EVENTS = 8,
-    AT_ONCE = 32,
-    DRAINED_AT_MOST = 256,
+    DRAINED_AT_MOST = 256, /* and what has come with the last of them, */
+    CALLS_AT_MOST = 32,    /* by so many calls of the system */
     IN_VAIN_MAX = 4,
     SLEEPS_BETWEEN = 64,
     NS_IN_MS = 1000000,
@@ -68,18 +67,12 @@ static int has_looked(looks_t *looks, int found) {
 }
 
 /* What a thread that waits in the socket has taken from it. There is one such thread at most. */
-static struct {
-    uint8_t data[1 << 16];
-    ssize_t size; /* -1: nothing */
-    struct sockaddr_in from;
-} heard;
+static datagrams_heard heard;
 
 /* 1: something is heard, or wrong. 0: nothing came within the socket's patience, which is a few milliseconds
  * (`transport.compiled_udp`), or it has none. -1: a signal. */
 static int hear_one(int flags) {
-    socklen_t size = sizeof heard.from;
-    heard.size = recvfrom(dialogue.hearing_fd, heard.data, sizeof heard.data, flags, (struct sockaddr *)&heard.from, &size);
-    if (heard.size >= 0)
+    if (datagram->hear(dialogue.hearing_fd, flags, &heard))
         return 1;
     return errno == EINTR ? -1 : errno != EAGAIN;
 }
@@ -161,10 +154,10 @@ static outcome_t verdict(void) {
 }
 
 static int drain_one(int fd, int64_t now_ns) {
-    datagram_taken taken[AT_ONCE];
+    const datagram_taken *taken;
     int drained = 0, found = 0;
-    for (int left = DRAINED_AT_MOST; left > 0 && !drained; left -= AT_ONCE) {
-        int count = datagram->take(dialogue.datagrams, fd, taken, AT_ONCE, &drained);
+    for (int calls = 0; found < DRAINED_AT_MOST && calls < CALLS_AT_MOST && !drained; calls++) {
+        int count = datagram->take(dialogue.datagrams, fd, &taken, &drained);
         if (count < 0)
             Py_FatalError("the network cannot be read");
         for (int at = 0; at < count; at++)
@@ -195,14 +188,24 @@ static bool has_own(const struct epoll_event *events, int count) {
     return false;
 }
 
+/* Only a part of a message has come. */
+static bool is_in_part(void) {
+    for (int at = 0; at < dialogue.connection_count; at++)
+        if (dialogue.connections[at].partial.payload)
+            return true;
+    return false;
+}
+
 /* What was waited for, and what else is there. Of one that a primary has slept for, and that talks with it alone,
- * there is not more, as a rule; to be told so costs as much as half a message, so it is the next call's. */
+ * there is not more, as a rule, unless it has only a part of it; to be told so costs as much as half a message, so it
+ * is the next call's. */
 static outcome_t take_all(const struct epoll_event *events, int count, int64_t now_ns, int64_t waited_ns) {
-    datagram_taken taken;
+    const datagram_taken *taken;
     bool has_heard = heard.size >= 0, has_fellow = dialogue.fellow.is_lent;
-    if (has_heard && datagram->open(dialogue.datagrams, heard.data, (size_t)heard.size, &heard.from, &taken))
-        look_at(&taken, now_ns);
-    if (!has_heard || has_fellow || waited_ns < SLEPT_NS || dialogue.connection_count > 1)
+    int count_heard = datagram->open(dialogue.datagrams, &heard, &taken);
+    for (int at = 0; at < count_heard; at++)
+        look_at(&taken[at], now_ns);
+    if (!has_heard || has_fellow || waited_ns < SLEPT_NS || dialogue.connection_count > 1 || is_in_part())
         drain(has_own(events, count) || (has_heard && has_fellow), now_ns);
     return verdict();
 }
@@ -212,12 +215,12 @@ static outcome_t take_all(const struct epoll_event *events, int count, int64_t n
 static PyObject *left_behind; /* a list: what was heard by a thread that had its call taken away meanwhile */
 
 static void leave_behind(PyObject *datagrams) {
-    datagram_taken taken;
-    if (heard.size < 0 || !datagram->open(datagrams, heard.data, (size_t)heard.size, &heard.from, &taken))
-        return;
-    if (!left_behind && !(left_behind = PyList_New(0)))
+    const datagram_taken *taken;
+    int count = datagram->open(datagrams, &heard, &taken);
+    if (count && !left_behind && !(left_behind = PyList_New(0)))
         Py_FatalError("no memory for a datagram that has been taken");
-    append(left_behind, &taken);
+    for (int at = 0; at < count; at++)
+        append(left_behind, &taken[at]);
 }
 
 /* take_left_behind() */

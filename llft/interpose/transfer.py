@@ -11,6 +11,7 @@ from typing import Any
 
 from llft.interpose.descriptors import Description
 from llft.interpose.refusing import RefusedError
+from llft.interpose.streams import SEND_AT_MOST
 
 _KNOWN = _socket.MSG_PEEK | _socket.MSG_DONTWAIT | _socket.MSG_WAITALL | _socket.MSG_NOSIGNAL
 
@@ -85,7 +86,7 @@ class Transfer:
         payload = _bytes(data)
         sent = self._open().send(payload, self._timeout_ns)
         while sent < len(payload):
-            sent += self._open().send(payload[sent:], self._timeout_ns)
+            sent += self._open().send(payload[sent : sent + SEND_AT_MOST], self._timeout_ns)
 
     def sendmsg(
         self, buffers: Iterable[Any], ancdata: Iterable[Any] = (), flags: int = 0, address: Any = None

@@ -57,7 +57,10 @@ _CHECKSUM = ("llft/wire/crc32.c", "llft/wire/crc32.h")
 _DIALOGUE = (
     *(
         f"llft/dialogue/{name}.c"
-        for name in ("account", "asking", "calls", "journal", "lane", "lending", "order", "socket", "waiting")
+        for name in (
+            *("account", "asking", "calls", "fragments", "journal", "lane"),
+            *("lending", "order", "socket", "waiting"),
+        )
     ),
     "llft/dialogue/dialogue.h",
     "llft/runtime/transport/datagrams.h",

@@ -4,9 +4,8 @@ A copy of the program that is given the same completions is in the same state: u
 thread runs between two of them, so there is nothing else that it could depend on. The log is therefore the
 checkpoint of a replica (D-21, replay from birth), and a joiner gets its bytes from a member.
 
-In ordered mode threads run side by side, and the log also says when a thread *called*: a completion is
-given to a
-replayed program when all calls that came before it have been made again, so that no lock changes
+In ordered mode threads run side by side, and the log also says when a thread *called*: a completion is given
+to a replayed program when all calls that came before it have been made again, so that no lock changes
 hands before its holder released it. And it says what was called, in brief: a program that does not keep what
 its threads share under locks may write something else in its repeated past, and must not come out of it.
 
@@ -15,8 +14,7 @@ kind of call that is being completed.
 
     START       the key of its function
     CALLED      four bytes: `brief` of the operation
-    a result    NONE | TRUE | FALSE | INT | BYTES | TUPLE | FAILURE; the kind of operation, one byte; the
-    value
+    a result    NONE | TRUE | FALSE | INT | BYTES | TUPLE | FAILURE; the kind of operation, a byte; the value
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ from llft.core.determinizer import operations
 from llft.core.determinizer.operations import Failure, Operation, Result, Send
 from llft.errors import DivergenceError, PeerError
 from llft.identifiers import ThreadId
+from llft.past.long_bytes import LongBytes
 from llft.wire.checksum import crc32
 from llft.wire.many_times import pack_times
 from llft.wire.varint import get_uvarint, put_uvarint, unzigzag, zigzag
@@ -40,6 +39,9 @@ OPERATION_KINDS: dict[type, int] = {
     for number, kind in enumerate(sorted(operations.Operation.__args__, key=lambda t: t.__name__))
 }
 _KIND_NAMES: Final = {number: kind.__name__ for kind, number in OPERATION_KINDS.items()}
+UNKNOWN_KIND: Final = 254
+"""Of a completion that came while the program was still in its past."""
+COMPLETED: Final = NONE
 
 
 class Event(NamedTuple):
@@ -53,12 +55,6 @@ class Event(NamedTuple):
     key: str = ""
 
 
-UNKNOWN_KIND: Final = 254
-"""Of a completion that came while the program was still in its past."""
-
-COMPLETED: Final = NONE
-
-
 class BirthLog:
     """Append-only at its end; what a checkpoint has made superfluous is dropped at its beginning.
 
@@ -68,7 +64,7 @@ class BirthLog:
 
     def __init__(self, data: bytes = b"", *, start: int = 0, digest: int = 0, head: bytes = b"") -> None:
         """`digest` is that of all that came before `start`."""
-        self._data = bytearray(data)
+        self._data = LongBytes(data)
         self.start = start
         self.head = head
         self.digest_before = digest
@@ -76,11 +72,11 @@ class BirthLog:
 
     @property
     def length(self) -> int:
-        return self.start + len(self._data)
+        return self.start + self._data.length
 
     @property
     def kept_bytes(self) -> int:
-        return len(self.head) + len(self._data)
+        return len(self.head) + self._data.length
 
     def started(self, thread: ThreadId, key: str) -> None:
         """`key` says which of the spawned functions it runs."""
@@ -108,7 +104,12 @@ class BirthLog:
     def go_on(self, events: bytes | bytearray) -> None:
         """Whole events, as they are."""
         self.digest = crc32(events, self.digest)
-        self._data += events
+        self._data.append(events)
+
+    def go_on_in(self, pieces: list[bytes], digest: int) -> None:
+        """The same in pieces, of which somebody knows what the digest of the whole log is with them."""
+        self._data.append_all(pieces)
+        self.digest = digest
 
     def completed_all(self, thread: ThreadId, kind: int, results: list[Result]) -> None:
         """Results of calls of one kind, one after the other."""
@@ -124,12 +125,12 @@ class BirthLog:
         the kept bytes."""
         event = encode_result(UNKNOWN_KIND, result)
         self._append(thread, event)
-        return len(self._data) - len(event) + 1
+        return self._data.length - len(event) + 1
 
     def name(self, place: int, kind: int) -> None:
         """All members must have the same bytes: what was unknown is known now. Rare, so it may cost."""
-        self._data[place] = kind
-        self.digest = crc32(self._data, self.digest_before)
+        self._data.put(place, kind)
+        self.digest = self._data.digest(self._data.length, self.digest_before)
 
     def _append(self, thread: ThreadId, event: bytes) -> None:
         if thread < 128:
@@ -142,32 +143,31 @@ class BirthLog:
 
     def piece(self, start: int, end: int) -> bytes:
         """Bytes from `start` to `end`, both kept (`has`)."""
-        if end <= len(self.head) and start < self.start:
-            return self.head[start:end]
-        return bytes(self._data[start - self.start : end - self.start])
+        of_head = end <= len(self.head) and start < self.start
+        return self.head[start:end] if of_head else self._data.piece(start - self.start, end - self.start)
 
     def has(self, start: int, end: int) -> bool:
         kept = self.start <= start <= end <= self.length
         return kept or (bool(self.head) and 0 <= start <= end <= len(self.head))
 
     def kept(self) -> bytes:
-        return bytes(self._data)
+        return self._data.piece(0, self._data.length)
 
     def digest_at(self, position: int) -> int:
         """Of the log when it ended there, at a position that is kept."""
         if position == self.length:
             return self.digest
-        return crc32(memoryview(self._data)[: position - self.start], self.digest_before)
+        return self._data.digest(position - self.start, self.digest_before)
 
     def go_on_from(self, position: int, data: bytes) -> None:
         """At somebody who follows another's log: what was here beyond a position was not of its history."""
         self.digest = crc32(data, self.digest_at(position))
-        del self._data[position - self.start :]
-        self._data += data
+        self._data.drop_from(position - self.start)
+        self._data.append(data)
 
     def resumed(self, data: bytes) -> BirthLog:
         """The same log with `data` before what it has."""
-        return BirthLog(data + self._data, start=self.start, digest=self.digest_before, head=self.head)
+        return BirthLog(data + self.kept(), start=self.start, digest=self.digest_before, head=self.head)
 
     def drop_before(self, position: int, digest: int, *, head_bytes: int = 0) -> None:
         """Forget what came before a position, but for the first `head_bytes` of all. `digest` was that of
@@ -175,8 +175,8 @@ class BirthLog:
         assert self.start <= position <= self.length
         assert self.start == 0 or head_bytes <= len(self.head)
         if self.start == 0:
-            self.head = bytes(self._data[:head_bytes])
-        del self._data[: position - self.start]
+            self.head = self._data.piece(0, head_bytes)
+        self._data.drop_before(position - self.start)
         self.start = position
         self.digest_before = digest
 

@@ -168,7 +168,7 @@ class Dialogues:
         numbers = (
             *(poller.fileno, poller.urgent_fileno, hearing_fd, transport.sending_fileno),
             *(lazy_ns, self._driver.spinning.limit_ns),
-            int(application.witness is not None),
+            *(int(application.witness is not None), application.log.digest),
             *lent.numbers,
         )
         remotes = [_on_line(remote, line) for remote, line in zip(lent.remotes, lines, strict=True)]
@@ -214,7 +214,7 @@ class Dialogues:
             driver.written = True
             driver.world.write_frame(frame, records, _stamp(driver.core.standing, first_ns))
         driver.core.dialogue.take_back(made)
-        driver.application.log.go_on(made.births)
+        driver.application.log.go_on_in(made.births, made.births_digest)
         if driver.core.outbox.effects:
             driver.perform(driver.core.drain())
         if made.foreign:

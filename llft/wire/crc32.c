@@ -130,3 +130,47 @@ uint32_t crc32_over(uint32_t crc, const uint8_t *data, size_t size) {
 }
 
 uint32_t crc32_of(const uint8_t *data, size_t size) { return ~crc32_over(0xffffffffu, data, size); }
+
+/* -- of two pieces ----------------------------------------------------------------------------------- */
+
+/* The product of two polynomials, modulo the one of this CRC. */
+static uint32_t product(uint32_t one, uint32_t other) {
+    uint32_t sum = 0;
+    for (uint32_t bit = 0x80000000u; bit; bit >>= 1) {
+        if (one & bit) sum ^= other;
+        other = other >> 1 ^ (other & 1 ? 0xedb88320u : 0);
+    }
+    return sum;
+}
+
+/* x^exponent. */
+static uint32_t power_of_x(uint64_t exponent) {
+    uint32_t found = 0x80000000u, square = 0x40000000u; /* 1, and x */
+    for (; exponent; exponent >>= 1) {
+        if (exponent & 1) found = product(found, square);
+        square = product(square, square);
+    }
+    return found;
+}
+
+/* Sizes come again. */
+enum { SIZES_KNOWN = 64 };
+static struct {
+    size_t bytes;
+    uint32_t power;
+} sizes_known[SIZES_KNOWN];
+
+uint32_t crc32_joined(uint32_t first, uint32_t second, size_t second_size) {
+    size_t place = (second_size ^ second_size >> 6 ^ second_size >> 12) % SIZES_KNOWN;
+    if (!sizes_known[place].power || sizes_known[place].bytes != second_size) {
+        sizes_known[place].bytes = second_size;
+        sizes_known[place].power = power_of_x(8 * (uint64_t)second_size);
+    }
+    return product(first, sizes_known[place].power) ^ second;
+}
+
+/* Powers of x come round after 2^32 - 1: so there is one for each that takes it back. */
+uint32_t crc32_before(uint32_t both, uint32_t second, size_t second_size) {
+    const uint64_t round = 0xffffffffu;
+    return product(both ^ second, power_of_x(round - 8 * (uint64_t)second_size % round));
+}

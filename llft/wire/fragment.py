@@ -22,9 +22,11 @@ FRAGMENT_CHARGE_MIN: Final = 128
 _REMEDY: Final = "drop the datagram"
 
 
-def slices(payload: bytes, limit: int) -> list[bytes]:
-    """The payload in pieces of at most `limit` bytes: at least one, and only a single one may be empty."""
-    if limit < 1:
+def slices(payload: bytes, limit: int, rest: int = 0) -> list[bytes]:
+    """The payload in pieces of at most `limit` bytes: at least one, and only a single one may be empty.
+    `rest` is the limit of all but the first, which leaves room for order information; 0: it is the same."""
+    rest = rest or limit
+    if not 1 <= limit <= rest:
         raise MisuseError("fragment_limit_out_of_range", "a datagram must have room for payload", limit=limit)
     size = len(payload)
     if size <= limit:
@@ -36,15 +38,16 @@ def slices(payload: bytes, limit: int) -> list[bytes]:
             size=size,
             limit=limit,
         )
-    return [payload[start : start + limit] for start in range(0, size, limit)]
+    return [payload[:limit], *[payload[start : start + rest] for start in range(limit, size, rest)]]
 
 
 class _Unfinished:
-    __slots__ = ("charge", "count", "parts")
+    __slots__ = ("charge", "count", "highest", "parts")
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.parts: dict[int, bytes] = {}
+        self.highest = -1
         self.charge = 0
 
 
@@ -91,6 +94,26 @@ class Reassembly:
         self._completed_count += 1
         return b"".join(unfinished.parts[index] for index in range(unfinished.count))
 
+    def follows(self, key: Hashable, fragment_index: int, fragment_count: int) -> bool:
+        """Whether all before it have come, and nothing else of this message."""
+        unfinished = self._unfinished.get(key)
+        if unfinished is None:
+            return fragment_index == 0 < fragment_count
+        return (
+            fragment_count == unfinished.count
+            and fragment_index == len(unfinished.parts) == unfinished.highest + 1
+        )
+
+    def begun(self, key: Hashable) -> tuple[int, list[bytes]] | None:
+        """How many fragments a message has, and those that have come, if they are its first ones. Without
+        any it has none. None: some have come that are not."""
+        unfinished = self._unfinished.get(key)
+        if unfinished is None:
+            return 0, []
+        if unfinished.highest + 1 != len(unfinished.parts):
+            return None
+        return unfinished.count, [unfinished.parts[index] for index in range(len(unfinished.parts))]
+
     def missing(self, key: Hashable) -> tuple[int, ...]:
         """The fragments still wanted of a message that has begun; empty for one that has not."""
         unfinished = self._unfinished.get(key)
@@ -98,10 +121,19 @@ class Reassembly:
             return ()
         return tuple(index for index in range(unfinished.count) if index not in unfinished.parts)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything has come of a message that is not whole."""
+        return bool(self._unfinished)
+
     def drop(self, key: Hashable) -> None:
         """Forget what has come of a message; nothing happens if nothing has."""
         if key in self._unfinished:
             self._forget(key)
+
+    def unfinished(self) -> dict[Hashable, tuple[int, dict[int, bytes]]]:
+        """By key: how many fragments a message has, and those that have come."""
+        return {key: (each.count, dict(each.parts)) for key, each in self._unfinished.items()}
 
     def statistics(self) -> dict[str, int]:
         return {
@@ -116,6 +148,7 @@ class Reassembly:
     def _store(self, unfinished: _Unfinished, fragment_index: int, payload: bytes) -> None:
         charge = max(len(payload), FRAGMENT_CHARGE_MIN)
         unfinished.parts[fragment_index] = payload
+        unfinished.highest = max(unfinished.highest, fragment_index)
         unfinished.charge += charge
         self._bytes += charge
         self._peak_bytes = max(self._peak_bytes, self._bytes)

@@ -20,7 +20,17 @@ static PyObject *crc32(PyObject *module, PyObject *const *args, Py_ssize_t count
     return PyLong_FromUnsignedLong(crc);
 }
 
+static PyObject *joined(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned int first, second;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "IIn", &first, &second, &size))
+        return NULL;
+    return PyLong_FromUnsignedLong(crc32_joined(first, second, (size_t)size));
+}
+
 static PyMethodDef methods[] = {
+    {"joined", joined, METH_VARARGS, "Of two pieces: the checksum of each, and the size of the second one."},
     {"crc32", (PyCFunction)(void (*)(void))crc32, METH_FASTCALL, "As zlib.crc32."},
     {0},
 };

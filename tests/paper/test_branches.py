@@ -72,7 +72,7 @@ MESSAGING = (
     taken("22", f"{CONNECTION}accept", "self.pending[position] = message"),
     taken("26, 27 yes", f"{CONNECTION}_close_gap", "self._append_received(message)"),
     taken("26, 27 no", "messaging.messaging:Messaging._accept", "return  # line 30"),
-    taken("26 no", "messaging.lane:Lane.receive", "connection.received_up_to = position"),
+    taken("26 no", "messaging.lane:Lane._take", "connection.received_up_to = position"),
     taken("35 yes", "messaging.offering:offered", "return min(limit, available)"),
     taken("35 no", "messaging.offering:offered", "return 0 if connection.at_end"),
     taken("36", f"{SOCKETS}take", "first = connection.received[0]"),

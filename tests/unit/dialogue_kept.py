@@ -43,6 +43,7 @@ def kept(member: Member) -> dict[str, Any]:
         "records": [
             (type(record), *record[1:]) for record in member.records if type(record) not in _OF_BEATS
         ],
+        "fragments": core.messaging.reassembly.unfinished(),
         "held": {group_id: of_held(held) for group_id, held in lane.held.items()},
         "connections": [of_connection(connection) for connection in core.messaging.table],
     }

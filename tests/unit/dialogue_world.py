@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import struct
 import sys
 import time
 import zlib
@@ -34,6 +35,7 @@ from llft.core.determinizer.operations import (
 )
 from llft.core.determinizer.outside import BLOCKED
 from llft.core.messaging.connection import Connection
+from llft.core.messaging.kept import next_key
 from llft.core.messaging.order_stream import OrderStream
 from llft.core.replica import Replica
 from llft.identifiers import BirthId
@@ -44,12 +46,19 @@ from llft.journal.unpack_rows import unpack
 from llft.past.birth_log import OPERATION_KINDS, BirthLog
 from llft.past.witness import Witness
 from llft.runtime import dialogues
-from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel, Opener, Sealer
+from llft.runtime.transport.envelope import (
+    BIRTH,
+    DATAGRAM_PURPOSE,
+    ENVELOPE_BYTES,
+    Channel,
+    Opener,
+    Sealer,
+)
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.replay import ReplayWindow
 from llft.runtime.transport.sockets import be_patient
 from llft.wire.codec import decode, decode_body
-from llft.wire.messages import MessageFlag, MessageType
+from llft.wire.messages import Message, MessageFlag, MessageType
 
 CLIENTS, SERVERS, OTHERS = 1, 2, 3
 CLIENT, PRIMARY, BACKUP = BirthId(1, 10, 100), BirthId(1, 20, 200), BirthId(1, 30, 300)
@@ -68,6 +77,8 @@ PATIENT = Timeouts(
 )
 """Nothing is done here for the time that has passed."""
 LARGEST = 61_440
+UDP_SEGMENT, UDP_GRO = 103, 104
+TOGETHER = 4
 
 
 class Orders(OrderStream):
@@ -320,10 +331,12 @@ class Server(Member):
         self.is_calling = False
         self.handed: list[Operation] = []
         self.thread: Any = None
-        self.line = Line(birth_id)
+        self.line = Line(birth_id, min(limits.datagram_bytes + ENVELOPE_BYTES, LARGEST))
         self._application = SimpleNamespace(replaying=False, witness=None, out_count=1, log=self.log)
         self.dialogues = dialogues.Dialogues(self._shell())
         self.dialogues.line = self.line
+        self._coming: Counter[tuple[int, int]] = Counter()
+        """Bytes that have come of a message, by descriptors and numbers."""
         self._unread: Counter[int] = Counter()
         """Bytes that the dialogue has, by descriptors."""
 
@@ -381,6 +394,7 @@ class Server(Member):
         self.dialogues._skipping = self.line.taken_count = 0
         connections = {fd: self.connection(fd) for fd in self.world.fds}
         self._unread = Counter({fd: c.received_bytes - c.delivered_bytes for fd, c in connections.items()})
+        self._coming = Counter({_next_of(fd, c): self._has_begun(c) for fd, c in connections.items()})
         return lent
 
     def take_back(self) -> int:
@@ -397,16 +411,26 @@ class Server(Member):
         return foreign
 
     def feed(self, count: int) -> None:
-        for _ in range(count):
-            data = self.heard.popleft()
-            self._unread[self.world.fd_of(data)] += len(decode(data).payload)
-            self.line.put(data)
+        fed = [self.heard.popleft() for _ in range(count)]
+        for data in fed:
+            message, is_last = _numbered(decode(data), self.world.fd_of(data))
+            if not decode(data).header.fragment_index:
+                self._coming[message] = 0
+            self._coming[message] += len(decode(data).payload)
+            self._unread[message[0]] += self._coming[message] if is_last else 0
+        self.line.put_all(fed)
+
+    def _has_begun(self, connection: Connection) -> int:
+        begun = self.core.messaging.reassembly.begun(next_key(connection))
+        return sum([len(part) for part in begun[1]]) if begun is not None else 0
 
     def _take_out(self) -> int:
         """What a call has left in the socket is on its way again: how many."""
         left = self.line.rest()
-        for data in left:
-            self._unread[self.world.fd_of(data)] -= len(decode(data).payload)
+        for data in reversed(left):
+            message, is_last = _numbered(decode(data), self.world.fd_of(data))
+            self._unread[message[0]] -= self._coming[message] if is_last else 0
+            self._coming[message] -= len(decode(data).payload)
         self.heard.extendleft(reversed(left))
         return len(left)
 
@@ -579,7 +603,7 @@ def fds_of(operation: Receive | Select) -> tuple[int, ...]:
 class Line:
     """The sockets, and what else C is lent of a transport and of a poller."""
 
-    def __init__(self, birth_id: BirthId = PRIMARY) -> None:
+    def __init__(self, birth_id: BirthId = PRIMARY, largest: int = LARGEST) -> None:
         self._hearing, self._own, self._sending, self._client = (_udp() for _ in range(4))
         be_patient(self._hearing)
         self._epoll, self._urgent = select.epoll(), select.epoll()
@@ -603,7 +627,7 @@ class Line:
         sealer = Sealer(KeyRing(), SERVERS, birth_id)
         self._datagrams = compiled_datagrams().Datagrams(
             sending_fd=self._sending.fileno(),
-            largest=LARGEST,
+            largest=largest,
             prefix=sealer.prefix,
             own_birth=BIRTH.pack(*birth_id),
             keys={0: b""},
@@ -611,9 +635,37 @@ class Line:
         )
 
     def put(self, data: bytes) -> None:
-        sender, channel = _envelope(data)
-        hearing = self._hearing if channel == Channel.TO_GROUP else self._own
-        self._client.sendto(self._sealers[sender].seal(data, channel), hearing.getsockname())
+        self.put_all([data])
+
+    def put_all(self, datagrams: list[bytes]) -> None:
+        """Those of one size, and a smaller one behind them, come together where they are asked for so,
+        whoever has said them."""
+        batch: list[bytes] = []
+        for data in datagrams:
+            if batch and not self._goes_with(batch, data):
+                self._put_together(batch)
+                batch = []
+            batch.append(data)
+        if batch:
+            self._put_together(batch)
+
+    def _goes_with(self, batch: list[bytes], data: bytes) -> bool:
+        if _envelope(batch[0])[1] != _envelope(data)[1] or len(batch) == TOGETHER:
+            return False
+        return len(data) <= len(batch[0]) == len(batch[-1])
+
+    def _put_together(self, batch: list[bytes]) -> None:
+        sealed = []
+        for data in batch:
+            sender, channel = _envelope(data)
+            sealed.append(self._sealers[sender].seal(data, channel))
+        hearing = self._hearing if _envelope(batch[0])[1] == Channel.TO_GROUP else self._own
+        if len(sealed) > 1 and len(sealed) * len(sealed[0]) < LARGEST:
+            segment = (socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("H", len(sealed[0])))
+            self._client.sendmsg([b"".join(sealed)], [segment], 0, hearing.getsockname())
+            return
+        for each in sealed:
+            self._client.sendto(each, hearing.getsockname())
 
     def put_sealed(self, sealed: bytes) -> None:
         self._client.sendto(sealed, self._hearing.getsockname())
@@ -633,6 +685,10 @@ class Line:
         """What was put and not taken."""
         receive = self._datagrams.receive
         return [data for sock in (self._hearing, self._own) for *_, data, _ in receive(sock.fileno(), 256)]
+
+    @property
+    def hears_batches(self) -> bool:
+        return bool(self._hearing.getsockopt(socket.IPPROTO_UDP, UDP_GRO))
 
     def wake(self) -> None:
         os.eventfd_write(self._wake_fd, 1)
@@ -669,6 +725,16 @@ class Line:
         os.close(self._wake_fd)
         for each in (self._hearing, self._own, self._sending, self._client, self._epoll, self._urgent):
             each.close()
+
+
+def _next_of(fd: int, connection: Connection) -> tuple[int, int]:
+    return fd, connection.received_up_to + 1 - connection.in_base
+
+
+def _numbered(message: Message, fd: int) -> tuple[tuple[int, int], bool]:
+    """Of which message a datagram is, and whether it is its last one."""
+    header = message.header
+    return (fd, header.msg_seq_num), header.fragment_index == header.fragment_count - 1
 
 
 def _envelope(data: bytes) -> tuple[BirthId, Channel]:

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from llft.wire.checksum import crc32
+from llft.wire.checksum import crc32, in_python, joined
 
 DATA = random.Random(7).randbytes(70_000)
 
@@ -37,3 +37,10 @@ def test_whatever_has_bytes_is_taken() -> None:
         crc32("text")
     with pytest.raises(TypeError):
         crc32()
+
+
+@pytest.mark.parametrize("size", [0, 1, 13, 255, 4096, 65_000])
+def test_that_of_two_pieces_follows_from_theirs(size: int) -> None:
+    cut = len(DATA) - size
+    for join in (joined, in_python):
+        assert join(crc32(DATA[:cut]), crc32(DATA[cut:]), size) == zlib.crc32(DATA)

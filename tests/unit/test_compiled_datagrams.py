@@ -3,9 +3,11 @@ same for the same reasons."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import socket
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -27,6 +29,7 @@ from llft.runtime.transport.senders import IDENTITY
 
 ANN, BOB = BirthId(1, 100, 1000), BirthId(2, 200, 2000)
 LARGEST = 61_440
+UDP_SEGMENT = 103
 RINGS = (KeyRing(), KeyRing({3: b"k" * 16}), KeyRing({1: b"a" * 32, 9: b"z" * 64}))
 SIZES = (0, 1, 7, 8, 79, 80, 81, 95, 96, 97, 127, 128, 129, 1000, LARGEST - ENVELOPE_BYTES)
 
@@ -35,10 +38,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def compiled(keys: KeyRing, own: BirthId, *, sends_as: Sealer, fd: int = -1) -> object:
+def compiled(
+    keys: KeyRing, own: BirthId, *, sends_as: Sealer, fd: int = -1, largest: int = LARGEST
+) -> object:
     return compiled_udp.Datagrams(
         sending_fd=fd,
-        largest=LARGEST,
+        largest=largest,
         prefix=sends_as.prefix,
         own_birth=BIRTH.pack(*own),
         keys={number: keys.key(number) for number in keys.numbers()},
@@ -127,6 +132,41 @@ def test_both_drop_the_same(keys: KeyRing, seed: int, pair: tuple[socket.socket,
         found = opener.open(bytes(sealed))
         if found is not None:
             opened.append(found[1])
+    got = datagrams.receive(hearing.fileno(), 256)  # type: ignore[attr-defined]
+    assert [data for _, _, _, data, _ in got] == opened
+    counts = datagrams.counts()  # type: ignore[attr-defined]
+    assert {name: counts[name] for name in ("malformed", "wrong_key", "own")} == {
+        name: opener.dropped[name] for name in ("malformed", "wrong_key", "own")
+    }
+
+
+@pytest.mark.parametrize("keys", RINGS, ids=("public", "one", "two"))
+@pytest.mark.parametrize("seed", range(40))
+def test_those_that_come_together_are_told_apart(
+    keys: KeyRing, seed: int, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    """As one message's do (UDP_GRO); here also of several senders, of which some have another key, and harmed
+    ones among them."""
+    sending, hearing = pair
+    chance = random.Random(seed)
+    opener, size = Opener(keys, BOB), chance.choice((1, 90, 128, 700, 1400))
+    datagrams = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1), largest=1500)
+    assert datagrams.receive(hearing.fileno(), 1) == []  # type: ignore[attr-defined]
+    others = (KeyRing({3: b"another key, 16"}), KeyRing({200: b"x" * 16}), KeyRing({9: b"z" * 64}))
+    calm, opened, numbers = chance.choice((2, 10, 1000)), [], itertools.count()
+    for _ in range(5):
+        batch = []
+        for _ in range(chance.randint(2, 30)):
+            whose = chance.choice(others) if chance.randrange(calm) == 0 else keys
+            sealer = Sealer(whose, 7, BOB if chance.randrange(calm) == 0 else ANN, next(numbers))
+            sealed = bytearray(sealer.seal(chance.randbytes(size), chance.choice(list(Channel))))
+            if chance.randrange(calm) == 0:
+                sealed[chance.randrange(len(sealed))] ^= 1 << chance.randrange(8)
+            batch.append(bytes(sealed))
+        batch[-1] = batch[-1][: chance.choice((len(batch[-1]), 20))]
+        segment = (socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("H", len(batch[0])))
+        sending.sendmsg([b"".join(batch)], [segment], 0, hearing.getsockname())
+        opened += [found[1] for found in map(opener.open, batch) if found is not None]
     got = datagrams.receive(hearing.fileno(), 256)  # type: ignore[attr-defined]
     assert [data for _, _, _, data, _ in got] == opened
     counts = datagrams.counts()  # type: ignore[attr-defined]

@@ -20,11 +20,17 @@ from llft.core.determinizer.operations import (
 )
 from llft.instant import MS
 from llft.runtime import dialogues
+from llft.wire.header import HEADER_BYTES
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
 from tests.unit.dialogue_world import Server, World
 
 pytestmark = pytest.mark.reference
+
+DATAGRAM, CARRIED = 12_000, 3000
+FIRST, PLAIN = DATAGRAM - HEADER_BYTES - CARRIED * 3 // 2, DATAGRAM - HEADER_BYTES
+"""What the first of several datagrams of a message has of it, and any other one."""
+LARGE = [5000, FIRST - 1, FIRST + 1, PLAIN - 100, PLAIN, FIRST + PLAIN, FIRST + PLAIN + 1, 40_000]
 
 
 class Conversation:
@@ -34,6 +40,8 @@ class Conversation:
         self.world, self.draw = world, random.Random(seed)
         self.calm = self.draw.choice([1, 5, 20])
         """So many times less often something unusual happens."""
+        self.large = self.draw.choice([2, 6, 4 * self.calm])
+        """One in so many messages is large."""
         self.calls: list[Operation] = []
         """Of the server's thread."""
         self.results: list[Any] = []
@@ -143,7 +151,7 @@ class Conversation:
             self.drawn.append(self.world.primary.result)
 
     def _text(self) -> bytes:
-        sizes = [1, 2, 30, 130, 700] if self.draw.randrange(4 * self.calm) else [5000, 15_000]
+        sizes = [1, 2, 30, 130, 700] if self.draw.randrange(self.large) else LARGE
         return self.draw.randbytes(self.draw.choice(sizes))
 
     def client_says(self) -> None:
@@ -202,7 +210,7 @@ def new_world(native: Any) -> Iterator[NewWorld]:
     def make(seed: int) -> World:
         connections, clients = ((1, 1), (3, 1), (2, 2), (9, 1))[seed % 4]
         level, has_third = ((0, False), (1, False), (1, True))[seed % 3]
-        limits = Limits(datagram_bytes=12_000, order_carried_bytes=3000)
+        limits = Limits(datagram_bytes=DATAGRAM, order_carried_bytes=CARRIED)
         made.append(World(limits, connections=connections, clients=clients, level=level, has_third=has_third))
         return made[-1]
 

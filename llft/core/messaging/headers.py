@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llft.core.messaging.lane import acknowledged
-from llft.identifiers import ConnectionId, Role, ViewId
+from llft.identifiers import Role, ViewId
 from llft.wire.messages import Header, MessageFlag, MessageType
 
 if TYPE_CHECKING:
@@ -70,11 +70,3 @@ def vouched_for(connection: Connection, header: Header, own_view: ViewId) -> boo
     of it, and will name the view with its birth."""
     passed_on = bool(header.flags & MessageFlag.PASSED_ON)
     return not connection.fd or (passed_on and header.dest_view == own_view)
-
-
-def fragment_key(
-    connection: Connection, position: int, *, passed_on: bool
-) -> tuple[ConnectionId, ViewId, int, bool]:
-    """Fragments add up only within a view: a new primary may send another message at that position. And our
-    own primary, which passes messages on, may cut them differently."""
-    return connection.connection_id, connection.in_view, position, passed_on

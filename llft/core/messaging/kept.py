@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from llft.identifiers import ViewId
+from llft.identifiers import ConnectionId, ViewId
+
+if TYPE_CHECKING:
+    from llft.core.messaging.connection import Connection
 
 
 class SentMessage(NamedTuple):
@@ -27,3 +30,16 @@ class ReceivedMessage(NamedTuple):
     flags: int
     payload: bytes
     order_end: int
+
+
+def fragment_key(
+    connection: Connection, position: int, *, passed_on: bool
+) -> tuple[ConnectionId, ViewId, int, bool]:
+    """Fragments add up only within a view: a new primary may send another message at that position. And our
+    own primary, which passes messages on, may cut them differently."""
+    return connection.connection_id, connection.in_view, position, passed_on
+
+
+def next_key(connection: Connection) -> tuple[ConnectionId, ViewId, int, bool]:
+    """Of the message that is expected."""
+    return fragment_key(connection, connection.received_up_to + 1, passed_on=False)

@@ -16,12 +16,13 @@ from typing import Final
 from llft.config import Timeouts
 from llft.core.lamport import LamportClock
 from llft.core.messaging.connection import Connection
-from llft.core.messaging.kept import ReceivedMessage, SentMessage
+from llft.core.messaging.kept import ReceivedMessage, SentMessage, fragment_key
 from llft.core.messaging.order_stream import OrderStream
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import Standing
 from llft.identifiers import NO_VIEW, GroupId, Role
 from llft.instant import NEVER
+from llft.wire.fragment import Reassembly
 from llft.wire.header import DYNAMIC, HEADER_BYTES, PREFIX_BYTES, pack_prefix
 from llft.wire.messages import Header, MessageType
 from llft.wire.order import Entry, OrderEncoder
@@ -67,12 +68,14 @@ class Lane:
         "held",
         "order_committed",
         "orders",
+        "reassembly",
         "standing",
         "unmarked",
     )
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: Standing, reassembly: Reassembly) -> None:
         self.standing = standing
+        self.reassembly = reassembly
         self.orders = OrderStream(early_limit_bytes=standing.config.limits.order_lag_bytes)
         self.encoder: OrderEncoder | None = None
         """Only a primary has one: it alone adds to the order log."""
@@ -100,7 +103,7 @@ class Lane:
         connection.in_prefix = connection.out_prefix = b""
 
     def receive(self, data: bytes, now_ns: int) -> Connection | None:
-        """Lines 21, 31-33 for the message that was expected; None: not for the lane."""
+        """Lines 21, 31-33 for the message that was expected, or its next fragment; None: not for the lane."""
         connection = self.by_prefix.get(data[:PREFIX_BYTES])
         if connection is None or len(data) < HEADER_BYTES:
             return None
@@ -115,8 +118,7 @@ class Lane:
         if (
             position != connection.received_up_to + 1
             or held.view != connection.in_view  # another connection has gone over to a newer one
-            or flags | fragment_index
-            or fragment_count != 1
+            or flags
             or connection.nacks
             or connection.pending
             or ack_view_num != connection.out_view_num
@@ -124,14 +126,14 @@ class Lane:
             or not payload_length
         ):
             return None
-        connection.received_up_to = position
-        connection.received_bytes += payload_length
-        order_end = order_start + order_length
-        connection.received.append(
-            _new_tuple(ReceivedMessage, (position, timestamp, connection.in_view, 0, data[start:], order_end))
-        )
-        delay_ns = self.ack_patience_ns if position == connection.ack_told + 1 else self.ack_delay_ns
-        connection.heard_ns, connection.ack_due_ns = now_ns, min(connection.ack_due_ns, now_ns + delay_ns)
+        payload: bytes | None = data[start:]
+        if fragment_count != 1 or fragment_index:
+            payload = self._whole(connection, position, fragment_index, fragment_count, data[start:])
+            if payload is None:
+                return None
+        connection.heard_ns = now_ns
+        if payload:
+            self._take(connection, (position, timestamp, payload, order_start + order_length), now_ns)
         acked = connection.out_base + ack
         if acked > connection.acked_in_view:
             connection.acked_in_view = acked
@@ -152,6 +154,28 @@ class Lane:
             else:
                 self.orders.insert(reflected_start, data[start - reflected_length : start])
         return connection
+
+    def _whole(
+        self, connection: Connection, position: int, fragment_index: int, fragment_count: int, part: bytes
+    ) -> bytes | None:
+        """D-12: a fragment that follows those before it. Empty: there are more; None: it does not follow."""
+        key = fragment_key(connection, position, passed_on=False)
+        if not self.reassembly.follows(key, fragment_index, fragment_count):
+            return None
+        return self.reassembly.add(key, fragment_index, fragment_count, part) or b""
+
+    def _take(self, connection: Connection, message: tuple[int, int, bytes, int], now_ns: int) -> None:
+        """Position, timestamp, payload, and where the order information ends that it depends on."""
+        position, timestamp, payload, order_end = message
+        if self.reassembly.has_begun:
+            self.reassembly.drop(fragment_key(connection, position, passed_on=False))
+        connection.received_up_to = position
+        connection.received_bytes += len(payload)
+        connection.received.append(
+            _new_tuple(ReceivedMessage, (position, timestamp, connection.in_view, 0, payload, order_end))
+        )
+        delay_ns = self.ack_patience_ns if position == connection.ack_told + 1 else self.ack_delay_ns
+        connection.ack_due_ns = min(connection.ack_due_ns, now_ns + delay_ns)
 
     def deliver(self, connection: Connection, size: int) -> bytes:
         """Lines 34-43, primary and backup alike: the order has been determined."""

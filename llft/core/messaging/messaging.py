@@ -21,10 +21,10 @@ from llft.core.messaging import nacking
 from llft.core.messaging.connection import CONNECT, Connection
 from llft.core.messaging.connection_table import ConnectionTable
 from llft.core.messaging.flow_control import IntraGroupFlowControl, may_receive
-from llft.core.messaging.headers import fragment_key, header_of, names_base, reset_of, vouched_for
+from llft.core.messaging.headers import header_of, names_base, reset_of, vouched_for
 from llft.core.messaging.indexes import Indexes
 from llft.core.messaging.keep_alives import KeepAlives
-from llft.core.messaging.kept import ReceivedMessage, SentMessage
+from llft.core.messaging.kept import ReceivedMessage, SentMessage, fragment_key
 from llft.core.messaging.lane import Lane, ack_delay_ns, acknowledge
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.messaging.watermark import Watermarks
@@ -45,7 +45,8 @@ class Messaging:
         self.config = config
         self.standing = standing
         self.outbox = outbox
-        self.lane = Lane(standing)
+        self.reassembly = Reassembly(2 * config.limits.message_bytes, 256)
+        self.lane = Lane(standing, self.reassembly)
         self.table = ConnectionTable(config.group_id)
         self.indexes = Indexes(self.table)
         self.keep_alives = KeepAlives(config.timeouts, self.arm)
@@ -53,7 +54,6 @@ class Messaging:
         self.flow = IntraGroupFlowControl(config.limits.order_lag_bytes)
         self.pending_accept: list[ConnectionId] = []
         """Connections whose CONNECT has come, in order of arrival."""
-        self.reassembly = Reassembly(2 * config.limits.message_bytes, 256)
         self.silent = False
         """True while this primary must not speak to the outside (doubt, switch, minority)."""
         self.waiting_for_backups = self.waiting_for_all = False
@@ -69,7 +69,8 @@ class Messaging:
         limits = config.limits
         carried = limits.order_carried_bytes + limits.order_carried_bytes // 2
         self.fragment_room = max(limits.datagram_bytes - HEADER_BYTES - carried, 64)
-        """Payload of one datagram, with room for all the order information it may have to carry."""
+        self.plain_room = max(limits.datagram_bytes - HEADER_BYTES, self.fragment_room)
+        """Payload of one datagram with all the order information it may have to carry, and without any."""
         self.largest_payload = min(limits.message_bytes, self.fragment_room * 65_535)
 
     # -- connections -------------------------------------------------------------------------
@@ -185,15 +186,14 @@ class Messaging:
         self, connection: Connection, message: SentMessage, wanted: tuple[int, ...]
     ) -> None:
         """D-12: a large message leaves in several datagrams; `wanted` limits it to some of them."""
-        parts = slices(message.payload, self.fragment_room)
+        parts = slices(message.payload, self.fragment_room, self.plain_room)
         for index, part in enumerate(parts):
             if wanted and index not in wanted:
                 continue
             header = self.header(connection, self.application_type(connection))
             header.flags = MessageFlag(message.flags)
             header.fragment_index, header.fragment_count = index, len(parts)
-            header.msg_seq_num = message.position - connection.out_base
-            header.timestamp = message.timestamp
+            header.msg_seq_num, header.timestamp = message.position - connection.out_base, message.timestamp
             self.send(connection, header, part, carry=index == 0)
 
     def application_type(self, connection: Connection) -> MessageType:
@@ -268,7 +268,7 @@ class Messaging:
         if payload is not None and header.msg_seq_num:
             self._accept(connection, message, position, payload)
         self.on_piggyback(connection, message)
-        if header.fragment_count == 1 and self._is_ordinary(connection, header):
+        if self._is_ordinary(connection, header):
             self.lane.expect(connection, data)
         return connection
 
@@ -316,13 +316,13 @@ class Messaging:
 
     def _whole_payload(self, connection: Connection, message: Message) -> bytes | None:
         header = message.header
-        if header.fragment_count == 1:
-            return message.payload
         position = header.view_base + header.msg_seq_num
+        key = fragment_key(connection, position, passed_on=bool(header.flags & MessageFlag.PASSED_ON))
+        if header.fragment_count == 1:
+            self.reassembly.drop(key)  # it had been cut before, with more order information on it
+            return message.payload
         if position <= connection.received_up_to:
             return b""
-        passed_on = bool(header.flags & MessageFlag.PASSED_ON)
-        key = fragment_key(connection, position, passed_on=passed_on)
         try:
             whole = self.reassembly.add(key, header.fragment_index, header.fragment_count, message.payload)
         except PeerError:

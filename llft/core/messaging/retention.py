@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from llft.core.messaging.connection import Connection
-from llft.core.messaging.headers import fragment_key
-from llft.core.messaging.kept import ReceivedMessage, SentMessage
+from llft.core.messaging.kept import ReceivedMessage, SentMessage, fragment_key
 from llft.core.messaging.messaging import Messaging
 from llft.core.standing import PRIMARY, RECOVERING
 from llft.identifiers import NO_VIEW, Role, ViewId
@@ -146,7 +145,7 @@ class Retention:
     def _send_in_name_of(
         self, view: ViewId, base: int, connection: Connection, message: SentMessage, wanted: tuple[int, ...]
     ) -> None:
-        parts = slices(message.payload, self.messaging.fragment_room)
+        parts = slices(message.payload, self.messaging.fragment_room, self.messaging.plain_room)
         for index, part in enumerate(parts):
             if wanted and index not in wanted:
                 continue
@@ -173,7 +172,7 @@ class Retention:
         """Retransmit a received message on the intra-group connection, as its sender would."""
         messaging = self.messaging
         base = message.position - 1
-        parts = slices(message.payload, messaging.fragment_room)
+        parts = slices(message.payload, messaging.fragment_room, messaging.plain_room)
         held = messaging.held_for(connection.remote_group_id)
         for index, part in enumerate(parts):
             if wanted and index not in wanted:

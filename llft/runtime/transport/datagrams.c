@@ -12,13 +12,21 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "../../wire/crc32.h"
 #include "blake2b.h"
 #include "datagrams.h"
-#include "../../wire/crc32.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
 
 enum {
     VERSION = 0xF1,
@@ -31,13 +39,28 @@ enum {
     ENVELOPE_BYTES = HEADER_BYTES + MAC_BYTES,
     CHANNELS = 3,
     CHANNEL_BIT = 62,
-    AT_ONCE = 32, /* received by one call */
+    AT_ONCE = 32,       /* received by one call, */
+    TOGETHER_MAX = 128, /* and where they come together each may be so many */
+    FDS_MAX = 4,
     CRC_BYTES = 4,
+    SMALL = 2048, /* copied sooner than looked at in pieces */
+    PIECES_MAX = 8,
+    BATCH_BYTES = 65000,
+    SEGMENTS_MAX = 64,
+    AT_ONCE_FROM = 4, /* MACs: eight side by side take as long as two or three one after the other */
 };
 
 static const uint8_t CRC_PADDING[MAC_BYTES - CRC_BYTES] = "llft, no key";
 
 typedef enum { NO_KEY, PUBLIC_KEY, SECRET_KEY } key_kind;
+
+/* For what the kernel says of a batch. */
+typedef union {
+    struct cmsghdr header;
+    uint8_t bytes[CMSG_SPACE(sizeof(int))];
+} control_for_receiving;
+
+typedef uint8_t macs_at_once[BLAKE2B_AT_ONCE][MAC_BYTES];
 
 typedef struct {
     PyObject_HEAD
@@ -49,48 +72,78 @@ typedef struct {
     uint8_t kinds[256];
     blake2b_key *keys; /* by number */
     uint8_t *outgoing;
-    uint8_t *incoming; /* AT_ONCE datagrams of largest + 1 bytes; pages that nothing came into are not there */
+    uint8_t *incoming; /* AT_ONCE times what may come; pages that nothing came into are not there */
+    size_t incoming_room;
     struct mmsghdr messages[AT_ONCE];
     struct iovec pieces[AT_ONCE];
     struct sockaddr_in addresses[AT_ONCE];
+    control_for_receiving controls[AT_ONCE];
+    datagram_taken taken[DATAGRAMS_AT_ONCE];
+    int asked[FDS_MAX], asked_count; /* descriptors that have been asked for batches */
+    uint8_t *batch;                        /* datagrams that leave together; NULL until there are some */
+    size_t batched, segment, last_segment; /* how many, of which size, but for the last one */
+    int cannot_segment;
     unsigned long long sent, sent_bytes, received_bytes, lost_at_sending, receive_errors;
     unsigned long long malformed, wrong_key, own;
 } Datagrams;
+
+static void put_crc(uint32_t crc, uint8_t *mac) {
+    crc = htonl(crc);
+    memcpy(mac, &crc, CRC_BYTES);
+    memcpy(mac + CRC_BYTES, CRC_PADDING, sizeof CRC_PADDING);
+}
 
 static void mac_of(const Datagrams *self, uint8_t number, const uint8_t *body, size_t size, uint8_t *mac) {
     if (self->kinds[number] == SECRET_KEY) {
         blake2b_mac(&self->keys[number], body, size, mac);
         return;
     }
-    uint32_t crc = htonl(crc32_of(body, size));
-    memcpy(mac, &crc, CRC_BYTES);
-    memcpy(mac + CRC_BYTES, CRC_PADDING, sizeof CRC_PADDING);
+    put_crc(crc32_of(body, size), mac);
+}
+
+/* Those of `count` datagrams of one size, one behind the other, if it pays and they have one key that is secret: side
+ * by side. */
+static int macs_of(const Datagrams *self, const uint8_t *first, size_t size, size_t count, macs_at_once macs) {
+    const uint8_t *each[BLAKE2B_AT_ONCE];
+    if (count < AT_ONCE_FROM || size <= ENVELOPE_BYTES || self->kinds[first[1]] != SECRET_KEY) return 0;
+    for (size_t i = 0; i < BLAKE2B_AT_ONCE; i++) {
+        each[i] = first + (i < count ? i : 0) * size;
+        if (each[i][1] != first[1]) return 0;
+    }
+    blake2b_macs(&self->keys[first[1]], each, size - MAC_BYTES, macs);
+    return 1;
 }
 
 /* -- sending -------------------------------------------------------------------------------------- */
 
-static Py_ssize_t seal_into(Datagrams *self, const struct iovec *pieces, int count, int channel) {
-    size_t length = 0;
-    for (int i = 0; i < count; i++) length += pieces[i].iov_len;
+static int may_seal(const Datagrams *self, size_t length, int channel) {
     if (self->outgoing == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "it was never begun, or is closed");
-        return -1;
+        return 0;
     }
     if (channel < 0 || channel >= CHANNELS) {
         PyErr_SetString(PyExc_ValueError, "there is no such channel");
-        return -1;
+        return 0;
     }
     if (length > self->largest - ENVELOPE_BYTES) {
         PyErr_SetString(PyExc_ValueError, "the datagram is too large");
-        return -1;
+        return 0;
     }
+    return 1;
+}
+
+static void put_header(Datagrams *self, int channel, uint8_t *header) {
     uint64_t sequence = (uint64_t)channel << CHANNEL_BIT | self->next[channel]++;
     uint64_t big_endian = __builtin_bswap64(sequence);
-    memcpy(self->outgoing, self->prefix, PREFIX_BYTES);
-    memcpy(self->outgoing + PREFIX_BYTES, &big_endian, sizeof big_endian);
-    size_t size = HEADER_BYTES;
-    for (int i = 0; i < count; size += pieces[i++].iov_len)
-        memcpy(self->outgoing + size, pieces[i].iov_base, pieces[i].iov_len);
+    memcpy(header, self->prefix, PREFIX_BYTES);
+    memcpy(header + PREFIX_BYTES, &big_endian, sizeof big_endian);
+}
+
+static Py_ssize_t seal_into(Datagrams *self, const uint8_t *data, size_t length, int channel) {
+    if (!may_seal(self, length, channel)) return -1;
+    put_header(self, channel, self->outgoing);
+    memcpy(self->outgoing + HEADER_BYTES, data, length);
+    size_t size = HEADER_BYTES + length;
     mac_of(self, self->prefix[1], self->outgoing, size, self->outgoing + size);
     return (Py_ssize_t)size + MAC_BYTES;
 }
@@ -99,7 +152,7 @@ static PyObject *seal(Datagrams *self, PyObject *args) {
     Py_buffer data;
     int channel;
     if (!PyArg_ParseTuple(args, "y*i", &data, &channel)) return NULL;
-    Py_ssize_t size = seal_into(self, &(struct iovec){data.buf, (size_t)data.len}, 1, channel);
+    Py_ssize_t size = seal_into(self, data.buf, (size_t)data.len, channel);
     PyBuffer_Release(&data);
     return size < 0 ? NULL : PyBytes_FromStringAndSize((char *)self->outgoing, size);
 }
@@ -122,12 +175,7 @@ static int read_address(PyObject *pair, struct sockaddr_in *address) {
 }
 
 /* Nothing blocks, and what the network does not take is lost; but what would fail for ever is an error. */
-static int send_to(Datagrams *self, const struct sockaddr_in *address, size_t size) {
-    ssize_t done;
-    do {
-        done = sendto(self->sending_fd, self->outgoing, size, MSG_DONTWAIT, (const struct sockaddr *)address,
-                      sizeof *address);
-    } while (done < 0 && errno == EINTR);
+static int count_sent(Datagrams *self, ssize_t done, size_t size) {
     if (done >= 0) {
         self->sent++;
         self->sent_bytes += size;
@@ -140,14 +188,22 @@ static int send_to(Datagrams *self, const struct sockaddr_in *address, size_t si
     return 0;
 }
 
+static int send_to(Datagrams *self, const struct sockaddr_in *address, size_t size) {
+    ssize_t done;
+    do {
+        done = sendto(self->sending_fd, self->outgoing, size, MSG_DONTWAIT, (const struct sockaddr *)address,
+                      sizeof *address);
+    } while (done < 0 && errno == EINTR);
+    return count_sent(self, done, size);
+}
+
 static PyObject *send_data(Datagrams *self, PyObject *args) {
     Py_buffer data;
     int channel;
     PyObject *to;
     if (!PyArg_ParseTuple(args, "y*iO", &data, &channel, &to)) return NULL;
     PyObject *addresses = PySequence_Fast(to, "addresses are a sequence"); /* may run Python, so it is first */
-    struct iovec piece = {data.buf, (size_t)data.len};
-    Py_ssize_t size = addresses == NULL ? -1 : seal_into(self, &piece, 1, channel);
+    Py_ssize_t size = addresses == NULL ? -1 : seal_into(self, data.buf, (size_t)data.len, channel);
     PyBuffer_Release(&data);
     if (size < 0) {
         Py_XDECREF(addresses);
@@ -173,9 +229,9 @@ static int is_same(const uint8_t *one, const uint8_t *other, size_t size) {
     return !differs;
 }
 
-/* Whether it is to be looked at; the cheap reasons against it come first. */
-static int is_authentic(Datagrams *self, const uint8_t *datagram, size_t size) {
-    uint8_t mac[MAC_BYTES];
+/* Whether it is to be looked at; the cheap reasons against it come first. `mac`: what it should be, or NULL. */
+static int is_authentic(Datagrams *self, const uint8_t *datagram, size_t size, const uint8_t *mac) {
+    uint8_t own_mac[MAC_BYTES];
     if (size < ENVELOPE_BYTES || size > self->largest || datagram[0] != VERSION) {
         self->malformed++;
         return 0;
@@ -188,7 +244,10 @@ static int is_authentic(Datagrams *self, const uint8_t *datagram, size_t size) {
         self->wrong_key++;
         return 0;
     }
-    mac_of(self, datagram[1], datagram, size - MAC_BYTES, mac);
+    if (mac == NULL) {
+        mac_of(self, datagram[1], datagram, size - MAC_BYTES, own_mac);
+        mac = own_mac;
+    }
     if (!is_same(mac, datagram + size - MAC_BYTES, MAC_BYTES)) {
         if (self->kinds[0] == PUBLIC_KEY)
             self->malformed++;
@@ -203,8 +262,11 @@ static int is_authentic(Datagrams *self, const uint8_t *datagram, size_t size) {
     return 1;
 }
 
-static datagram_taken opened(const uint8_t *datagram, size_t size, const struct sockaddr_in *address) {
+static datagram_taken opened(const Datagrams *self, const uint8_t *datagram, size_t size,
+                             const struct sockaddr_in *address) {
     uint64_t sequence;
+    uint32_t checksum;
+    memcpy(&checksum, datagram + size - MAC_BYTES, CRC_BYTES);
     memcpy(&sequence, datagram + PREFIX_BYTES, sizeof sequence);
     sequence = __builtin_bswap64(sequence);
     return (datagram_taken){
@@ -214,6 +276,9 @@ static datagram_taken opened(const uint8_t *datagram, size_t size, const struct 
         .data = datagram + HEADER_BYTES,
         .size = size - ENVELOPE_BYTES,
         .from = (uint64_t)ntohl(address->sin_addr.s_addr) << 16 | ntohs(address->sin_port),
+        .start = datagram,
+        .has_checksum = self->kinds[datagram[1]] == PUBLIC_KEY,
+        .checksum = ntohl(checksum),
     };
 }
 
@@ -227,24 +292,74 @@ static PyObject *as_tuple(const datagram_taken *taken) {
 /* Where each of a batch goes: the same for all batches. */
 static void prepare_receiving(Datagrams *self) {
     for (int i = 0; i < AT_ONCE; i++) {
-        self->pieces[i] = (struct iovec){self->incoming + (size_t)i * (self->largest + 1), self->largest + 1};
+        self->pieces[i] = (struct iovec){self->incoming + (size_t)i * self->incoming_room, self->incoming_room};
         self->messages[i].msg_hdr = (struct msghdr){
             .msg_name = &self->addresses[i],
             .msg_namelen = sizeof self->addresses[i],
             .msg_iov = &self->pieces[i],
             .msg_iovlen = 1,
+            .msg_control = self->controls[i].bytes,
+            .msg_controllen = sizeof self->controls[i].bytes,
         };
     }
 }
 
-static int take(PyObject *object, int fd, datagram_taken *taken, int most, int *drained) {
-    Datagrams *self = (Datagrams *)object;
-    int wanted = most < AT_ONCE ? most : AT_ONCE, found = 0;
+/* Where datagrams are small, those of one message may come together, as they left (UDP_GRO). */
+static int comes_together(const Datagrams *self) { return self->largest <= BATCH_BYTES / 2; }
+
+static void ask_for_batches(Datagrams *self, int fd) {
+    int one = 1;
+    for (int i = 0; i < self->asked_count; i++)
+        if (self->asked[i] == fd) return;
+    if (self->asked_count == FDS_MAX || !comes_together(self)) return;
+    self->asked[self->asked_count++] = fd;
+    (void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof one); /* without it they come one by one */
+}
+
+/* Of which size each datagram is of those that came together; that of all if it came alone. */
+static size_t segment_of(struct msghdr *message, size_t size) {
+    for (struct cmsghdr *one = CMSG_FIRSTHDR(message); one; one = CMSG_NXTHDR(message, one))
+        if (one->cmsg_level == IPPROTO_UDP && one->cmsg_type == UDP_GRO) {
+            int segment;
+            memcpy(&segment, CMSG_DATA(one), sizeof segment);
+            return segment > 0 ? (size_t)segment : size;
+        }
+    return size;
+}
+
+/* Those that came together, and are authentic, behind `found` others. */
+static int take_segments(Datagrams *self, const uint8_t *data, size_t size, size_t segment,
+                         const struct sockaddr_in *from, int found) {
+    macs_at_once macs;
+    size_t ahead = 0, count = 0; /* so many are known of the last so many */
+    do {
+        size_t part = size < segment ? size : segment;
+        if (!ahead && size > segment && segment <= self->largest) {
+            count = size / segment < BLAKE2B_AT_ONCE ? size / segment : BLAKE2B_AT_ONCE;
+            ahead = macs_of(self, data, segment, count, macs) ? count : 0;
+        }
+        const uint8_t *mac = ahead ? macs[count - ahead--] : NULL;
+        if (found == DATAGRAMS_AT_ONCE) {
+            self->malformed++; /* no kernel puts so many together */
+        } else if (is_authentic(self, data, part, mac)) {
+            self->received_bytes += part;
+            self->taken[found++] = opened(self, data, part, from);
+        }
+        data += part;
+        size -= part;
+    } while (size);
+    return found;
+}
+
+static int take_some(Datagrams *self, int fd, int most, int *drained) {
+    int found = 0, wanted = comes_together(self) ? DATAGRAMS_AT_ONCE / TOGETHER_MAX : AT_ONCE;
+    if (most < wanted) wanted = most;
     *drained = 1;
     if (self->incoming == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "it was never begun, or is closed");
         return -1;
     }
+    ask_for_batches(self, fd);
     int count = recvmmsg(fd, self->messages, (unsigned)wanted, MSG_DONTWAIT, NULL);
     if (count < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
@@ -258,35 +373,51 @@ static int take(PyObject *object, int fd, datagram_taken *taken, int most, int *
         return 0;
     }
     for (int i = 0; i < count; i++) {
-        const uint8_t *datagram = self->pieces[i].iov_base;
-        size_t size = self->messages[i].msg_len;
-        if (!is_authentic(self, datagram, size)) continue;
-        self->received_bytes += size;
-        taken[found++] = opened(datagram, size, &self->addresses[i]);
+        struct msghdr *message = &self->messages[i].msg_hdr;
+        size_t size = self->messages[i].msg_len, segment = segment_of(message, size);
+        found = take_segments(self, self->pieces[i].iov_base, size, segment, &self->addresses[i], found);
+        message->msg_controllen = sizeof self->controls[i].bytes; /* as it was before */
     }
     *drained = count < wanted;
     return found;
 }
 
-static int open_one(PyObject *object, const uint8_t *datagram, size_t size, const struct sockaddr_in *from,
-                    datagram_taken *taken) {
+static int take(PyObject *object, int fd, const datagram_taken **taken, int *drained) {
+    *taken = ((Datagrams *)object)->taken;
+    return take_some((Datagrams *)object, fd, AT_ONCE, drained);
+}
+
+static int hear(int fd, int flags, datagrams_heard *heard) {
+    struct iovec piece = {heard->data, sizeof heard->data};
+    control_for_receiving control;
+    struct msghdr message = {
+        .msg_name = &heard->from,
+        .msg_namelen = sizeof heard->from,
+        .msg_iov = &piece,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof control.bytes,
+    };
+    heard->size = recvmsg(fd, &message, flags);
+    if (heard->size >= 0) heard->segment = segment_of(&message, (size_t)heard->size);
+    return heard->size >= 0;
+}
+
+static int open_heard(PyObject *object, const datagrams_heard *heard, const datagram_taken **taken) {
     Datagrams *self = (Datagrams *)object;
-    if (!is_authentic(self, datagram, size)) return 0;
-    self->received_bytes += size;
-    *taken = opened(datagram, size, from);
-    return 1;
+    *taken = self->taken;
+    return heard->size < 0 ? 0 : take_segments(self, heard->data, (size_t)heard->size, heard->segment, &heard->from, 0);
 }
 
 static PyObject *receive(Datagrams *self, PyObject *args) {
     int fd, most, drained = 0;
-    datagram_taken taken[AT_ONCE];
     if (!PyArg_ParseTuple(args, "ii", &fd, &most)) return NULL;
     PyObject *batch = PyList_New(0);
-    for (; batch != NULL && most > 0 && !drained; most -= AT_ONCE) {
-        int count = take((PyObject *)self, fd, taken, most, &drained);
+    for (int count; batch != NULL && most > 0 && !drained; most -= count > 0 ? count : 1) {
+        count = take_some(self, fd, most, &drained);
         if (count < 0) Py_CLEAR(batch);
         for (int i = 0; i < count; i++) {
-            PyObject *one = as_tuple(&taken[i]);
+            PyObject *one = as_tuple(&self->taken[i]);
             if (one == NULL || PyList_Append(batch, one) < 0) {
                 Py_XDECREF(one);
                 Py_DECREF(batch);
@@ -298,17 +429,151 @@ static PyObject *receive(Datagrams *self, PyObject *args) {
     return batch;
 }
 
-static int send_pieces(PyObject *object, const struct iovec *pieces, int count, int channel,
+/* In one piece, where its MAC is of all of it, or it is small. */
+static int send_joined(Datagrams *self, const datagram_piece *pieces, int count, size_t length, int channel,
                        const struct sockaddr_in *to, int to_count) {
-    Datagrams *self = (Datagrams *)object;
-    Py_ssize_t size = seal_into(self, pieces, count, channel);
-    if (size < 0) return -1;
+    put_header(self, channel, self->outgoing);
+    size_t size = HEADER_BYTES;
+    for (int i = 0; i < count; size += pieces[i++].size) memcpy(self->outgoing + size, pieces[i].data, pieces[i].size);
+    mac_of(self, self->prefix[1], self->outgoing, size, self->outgoing + size);
     for (int i = 0; i < to_count; i++)
-        if (send_to(self, &to[i], (size_t)size) < 0) return -1;
+        if (send_to(self, &to[i], HEADER_BYTES + length + MAC_BYTES) < 0) return -1;
     return 0;
 }
 
-static datagram_functions FUNCTIONS = {take, open_one, as_tuple, send_pieces, read_address};
+/* From where the pieces are. */
+static int send_scattered(Datagrams *self, const datagram_piece *pieces, int count, size_t length, int channel,
+                          const struct sockaddr_in *to, int to_count) {
+    uint8_t header[HEADER_BYTES], mac[MAC_BYTES];
+    struct iovec parts[PIECES_MAX + 2];
+    put_header(self, channel, header);
+    uint32_t crc = crc32_of(header, HEADER_BYTES);
+    parts[0] = (struct iovec){header, HEADER_BYTES};
+    for (int i = 0; i < count; i++) {
+        const datagram_piece *piece = &pieces[i];
+        parts[i + 1] = (struct iovec){(void *)piece->data, piece->size};
+        if (piece->has_checksum)
+            crc = crc32_joined(crc, piece->checksum, piece->size);
+        else
+            crc = ~crc32_over(~crc, piece->data, piece->size);
+    }
+    put_crc(crc, mac);
+    parts[count + 1] = (struct iovec){mac, MAC_BYTES};
+    for (int i = 0; i < to_count; i++) {
+        struct msghdr message = {.msg_name = (void *)&to[i], .msg_namelen = sizeof to[i], .msg_iov = parts,
+                                 .msg_iovlen = (size_t)count + 2};
+        ssize_t done;
+        do {
+            done = sendmsg(self->sending_fd, &message, MSG_DONTWAIT);
+        } while (done < 0 && errno == EINTR);
+        if (count_sent(self, done, HEADER_BYTES + length + MAC_BYTES) < 0) return -1;
+    }
+    return 0;
+}
+
+static int send_pieces(PyObject *object, const datagram_piece *pieces, int count, int channel,
+                       const struct sockaddr_in *to, int to_count) {
+    Datagrams *self = (Datagrams *)object;
+    size_t length = 0;
+    for (int i = 0; i < count; i++) length += pieces[i].size;
+    if (!may_seal(self, length, channel)) return -1;
+    int is_scattered = length > SMALL && count <= PIECES_MAX && self->kinds[self->prefix[1]] == PUBLIC_KEY;
+    return (is_scattered ? send_scattered : send_joined)(self, pieces, count, length, channel, to, to_count);
+}
+
+/* -- several that leave together --------------------------------------------------------------------- */
+
+static int send_segments(Datagrams *self, const struct sockaddr_in *to) {
+    struct iovec all = {self->batch, self->batched * self->segment - (self->segment - self->last_segment)};
+    union {
+        struct cmsghdr header;
+        uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
+    } control = {0};
+    uint16_t segment = (uint16_t)self->segment;
+    control.header = (struct cmsghdr){.cmsg_level = IPPROTO_UDP, .cmsg_type = UDP_SEGMENT,
+                                      .cmsg_len = CMSG_LEN(sizeof segment)};
+    memcpy(CMSG_DATA(&control.header), &segment, sizeof segment);
+    struct msghdr message = {.msg_name = (void *)to, .msg_namelen = sizeof *to, .msg_iov = &all, .msg_iovlen = 1,
+                             .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ssize_t done;
+    do {
+        done = sendmsg(self->sending_fd, &message, MSG_DONTWAIT);
+    } while (done < 0 && errno == EINTR);
+    if (done < 0 && (errno == EINVAL || errno == EIO || errno == EMSGSIZE || errno == ENOPROTOOPT || errno == EOPNOTSUPP)) {
+        self->cannot_segment = 1; /* this kernel, or the way that packets take; if it is the size, the next ones say so */
+        return 1;
+    }
+    *(done < 0 ? &self->lost_at_sending : &self->sent) += self->batched - 1; /* and one more: */
+    return count_sent(self, done, all.iov_len);
+}
+
+static int send_one_by_one(Datagrams *self, const struct sockaddr_in *to) {
+    for (size_t i = 0; i < self->batched; i++) {
+        size_t size = i + 1 < self->batched ? self->segment : self->last_segment;
+        ssize_t done;
+        do {
+            done = sendto(self->sending_fd, self->batch + i * self->segment, size, MSG_DONTWAIT,
+                          (const struct sockaddr *)to, sizeof *to);
+        } while (done < 0 && errno == EINTR);
+        if (count_sent(self, done, size) < 0) return -1;
+    }
+    return 0;
+}
+
+static void seal_batch(Datagrams *self) {
+    macs_at_once macs;
+    size_t whole = self->batched - (self->last_segment < self->segment);
+    for (size_t i = 0, count; i < self->batched; i += count) {
+        uint8_t *first = self->batch + i * self->segment;
+        size_t end = (i + 1 < self->batched ? self->segment : self->last_segment) - MAC_BYTES;
+        count = i >= whole ? 0 : whole - i < BLAKE2B_AT_ONCE ? whole - i : BLAKE2B_AT_ONCE;
+        if (macs_of(self, first, self->segment, count, macs)) {
+            for (size_t k = 0; k < count; k++) memcpy(first + k * self->segment + end, macs[k], MAC_BYTES);
+        } else {
+            mac_of(self, first[1], first, end, first + end);
+            count = 1;
+        }
+    }
+}
+
+static int send_batch(Datagrams *self, const struct sockaddr_in *to, int to_count) {
+    int failed = 0;
+    seal_batch(self);
+    for (int i = 0; i < to_count && failed >= 0; i++) {
+        failed = self->batched > 1 && !self->cannot_segment ? send_segments(self, &to[i]) : 1;
+        if (failed > 0) failed = send_one_by_one(self, &to[i]);
+    }
+    self->batched = 0;
+    return failed;
+}
+
+/* All of a batch are of one size, but for the last one, which may be smaller. */
+static int send_one_of(PyObject *object, const datagram_piece *pieces, int count, int channel,
+                       const struct sockaddr_in *to, int to_count, int more) {
+    Datagrams *self = (Datagrams *)object;
+    size_t length = 0;
+    for (int i = 0; i < count; i++) length += pieces[i].size;
+    size_t size = HEADER_BYTES + length + MAC_BYTES;
+    if (2 * size > BATCH_BYTES) return send_pieces(object, pieces, count, channel, to, to_count);
+    if (!may_seal(self, length, channel)) return -1;
+    if (!self->batch && !(self->batch = PyMem_Malloc(BATCH_BYTES))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (self->batched && (size > self->segment || (self->batched + 1) * self->segment > BATCH_BYTES) &&
+        send_batch(self, to, to_count) < 0)
+        return -1;
+    if (!self->batched) self->segment = size;
+    uint8_t *sealed = self->batch + self->batched++ * self->segment;
+    self->last_segment = size;
+    put_header(self, channel, sealed);
+    size_t at = HEADER_BYTES;
+    for (int i = 0; i < count; at += pieces[i++].size) memcpy(sealed + at, pieces[i].data, pieces[i].size);
+    if (more && size == self->segment && self->batched < SEGMENTS_MAX) return 0;
+    return send_batch(self, to, to_count);
+}
+
+static datagram_functions FUNCTIONS = {take, hear, open_heard, as_tuple, send_pieces, read_address, send_one_of};
 
 /* -- the type ------------------------------------------------------------------------------------- */
 
@@ -358,7 +623,8 @@ static int begin(Datagrams *self, PyObject *args, PyObject *names) {
     }
     self->largest = (size_t)largest;
     self->keys = PyMem_Calloc(256, sizeof *self->keys);
-    self->incoming = PyMem_RawMalloc(AT_ONCE * (self->largest + 1));
+    self->incoming_room = comes_together(self) ? DATAGRAMS_HEARD_BYTES : self->largest + 1;
+    self->incoming = PyMem_RawMalloc(AT_ONCE * self->incoming_room);
     self->outgoing = PyMem_Malloc(self->largest);
     if (!self->keys || !self->outgoing || !self->incoming) {
         PyErr_NoMemory();
@@ -381,8 +647,9 @@ static PyObject *set_prefix(Datagrams *self, PyObject *value) {
 /* Its numbers may be another's from now on. */
 static PyObject *close_it(Datagrams *self, PyObject *unused) {
     PyMem_Free(self->outgoing);
+    PyMem_Free(self->batch);
     PyMem_RawFree(self->incoming);
-    self->outgoing = self->incoming = NULL;
+    self->outgoing = self->incoming = self->batch = NULL;
     self->sending_fd = -1;
     Py_RETURN_NONE;
 }
@@ -397,6 +664,7 @@ static PyObject *counts(Datagrams *self, PyObject *unused) {
 static void end(Datagrams *self) {
     PyMem_Free(self->keys);
     PyMem_Free(self->outgoing);
+    PyMem_Free(self->batch);
     PyMem_RawFree(self->incoming);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
@@ -404,7 +672,7 @@ static void end(Datagrams *self) {
 static PyMethodDef METHODS[] = {
     {"seal", (PyCFunction)seal, METH_VARARGS, "seal(data, channel): the datagram."},
     {"send", (PyCFunction)send_data, METH_VARARGS, "send(data, channel, addresses): sealed once, to each."},
-    {"receive", (PyCFunction)receive, METH_VARARGS, "receive(fd, most): what has come and is authentic."},
+    {"receive", (PyCFunction)receive, METH_VARARGS, "receive(fd, most): what has come and is authentic; more than that if they came together."},
     {"set_prefix", (PyCFunction)set_prefix, METH_O, "set_prefix(prefix): of what is sealed from now on."},
     {"close", (PyCFunction)close_it, METH_NOARGS, "close(): nothing is sent or received from now on."},
     {"counts", (PyCFunction)counts, METH_NOARGS, "counts(): by name."},

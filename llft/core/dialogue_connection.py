@@ -1,0 +1,63 @@
+"""What a dialogue (`core.dialogue`) is lent of a connection, and of a message that has begun to come on it
+(D-12); and what has become of it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from llft.core.messaging.connection import Connection
+from llft.core.messaging.kept import next_key
+from llft.wire.fragment import Reassembly
+
+FRAGMENTS_MAX: Final = 2048
+FRAGMENTED_MAX: Final = 1 << 20
+"""As many as a message may have, and as many bytes of it, to be put together in a dialogue."""
+
+
+class OfConnection(NamedTuple):
+    """What has become of its numbers."""
+
+    received_up_to: int
+    received_bytes: int
+    delivered_bytes: int
+    read_offset: int
+    delivered_position: int
+    delivered_timestamp: int
+    delivered_digest: int
+    sent_digest: int
+    ack_told: int
+    acked: int
+    acked_in_view: int
+    generated: int
+    remote_watermark: int
+    heard_ns: int
+    said_ns: int
+    ack_due_ns: int
+    retransmit_ns: int
+    sends_decoded: int
+    read_decoded: int
+    """At a backup: entries of the log's bytes, not of those that were lent."""
+
+
+def begun(reassembly: Reassembly, connection: Connection) -> tuple[int, list[bytes]] | None:
+    """Of the message that is expected: how many fragments it has, and those that are here. None: these are
+    not its first ones, or too much for a dialogue."""
+    found = reassembly.begun(next_key(connection))
+    if found is None or found[0] > FRAGMENTS_MAX:
+        return None
+    return found if sum([len(fragment) for fragment in found[1]]) <= FRAGMENTED_MAX else None
+
+
+def numbers_of(connection: Connection, nothings: tuple[int, int]) -> tuple[int, ...]:
+    """`nothings`: the counts of reads that found nothing."""
+    c = connection
+    return (
+        *(c.fd, c.in_base, c.out_base, c.out_view_num, c.in_view.primary_view_num),
+        *(c.received_up_to, c.received_bytes, c.delivered_bytes),
+        *(c.delivered_position, c.delivered_timestamp, c.delivered_digest, c.sent_digest),
+        *(c.ack_told, c.acked, c.acked_in_view, c.transmitted, c.generated),
+        *(c.remote_watermark, len(c.sent), c.sent_bytes),
+        *(c.members_timestamp, c.heard_ns, c.ack_due_ns, c.retransmit_ns),
+        *nothings,
+        *c.connection_id,
+    )

@@ -1,0 +1,140 @@
+"""Many bytes that grow at their end and are forgotten at their beginning.
+
+One array of hundreds of megabytes is moved when it grows, and all of it again when something is forgotten.
+Here what is small is copied into blocks, which stay where they are, and what is large is kept as it is: it is
+somebody's message, and to copy it would take new memory again. (Rejected: huge pages for the blocks. A
+virtual machine may have given free ones back to its host, and then each costs milliseconds.)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+from llft.wire.checksum import crc32
+
+SMALLEST_BYTES: Final = 1 << 12
+LARGEST_BYTES: Final = 1 << 23
+KEPT_FROM_BYTES: Final = 1 << 12
+KEPT_TO_BYTES: Final = 1 << 20
+"""What is larger is copied, too: a part of it may be forgotten, and then it would be kept for the rest."""
+
+
+class LongBytes:
+    __slots__ = ("_begin", "_block", "_ends", "_parts", "_start", "_used", "length")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._parts: list[memoryview] = []
+        self._ends: list[int] = []
+        """Where each part ends, counted from the first byte of all; `_start` is where the first begins."""
+        self._start = 0
+        self._block = memoryview(bytearray())
+        self._begin = self._used = 0
+        """Of the block what is behind the last part, and how much of it is in use."""
+        self.length = 0
+        self.append(data)
+
+    def append(self, data: bytes | bytearray) -> None:
+        size = len(data)
+        if KEPT_FROM_BYTES <= size <= KEPT_TO_BYTES and isinstance(data, bytes):
+            self._seal()
+            self._add_part(memoryview(data))
+            self.length += size
+        elif size <= len(self._block) - self._used:
+            self._put(data, size)
+        else:
+            self._append_in_parts(memoryview(data))
+
+    def append_all(self, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            self.append(piece)
+
+    def _append_in_parts(self, data: memoryview) -> None:
+        start = 0
+        while start < len(data):
+            if self._used == len(self._block):
+                self._add_block(len(data) - start)
+            part = min(len(self._block) - self._used, len(data) - start)
+            self._put(data[start : start + part], part)
+            start += part
+
+    def _put(self, data: bytes | bytearray | memoryview, size: int) -> None:
+        self._block[self._used : self._used + size] = data
+        self._used += size
+        self.length += size
+
+    def _add_block(self, wanted: int) -> None:
+        """As large as all before, so that there are few, and what is not in use is not much."""
+        self._seal()
+        size = SMALLEST_BYTES
+        while size < LARGEST_BYTES and size < max(wanted, self.length):
+            size *= 2
+        self._block = memoryview(bytearray(size))
+        self._begin = self._used = 0
+
+    def _seal(self) -> None:
+        """What is in use of the block is a part from now on."""
+        if self._used > self._begin:
+            self._add_part(self._block[self._begin : self._used])
+            self._begin = self._used
+
+    def _add_part(self, part: memoryview) -> None:
+        self._ends.append((self._ends[-1] if self._ends else self._start) + len(part))
+        self._parts.append(part)
+
+    def piece(self, start: int, end: int) -> bytes:
+        return b"".join(self._between(start, end))
+
+    def digest(self, end: int, before: int) -> int:
+        """Of the bytes up to `end`, behind something that had this one."""
+        for part in self._between(0, end):
+            before = crc32(part, before)
+        return before
+
+    def _between(self, start: int, end: int) -> list[memoryview]:
+        self._seal()
+        found: list[memoryview] = []
+        first, beyond = self._start + start, self._start + end
+        at = bisect_right(self._ends, first)
+        while first < beyond:
+            part, part_end = self._parts[at], self._ends[at]
+            begin = len(part) - (part_end - first)
+            found.append(part[begin : begin + beyond - first])
+            first, at = part_end, at + 1
+        return found
+
+    def put(self, place: int, byte: int) -> None:
+        if not 0 <= place < self.length:
+            raise IndexError(place)
+        self._seal()
+        at = bisect_right(self._ends, self._start + place)
+        if self._parts[at].readonly:
+            self._parts[at] = memoryview(bytearray(self._parts[at]))
+        part = self._parts[at]
+        part[len(part) - (self._ends[at] - self._start - place)] = byte
+
+    def drop_before(self, place: int) -> None:
+        self._seal()
+        self._start += place
+        self.length -= place
+        gone = bisect_right(self._ends, self._start)
+        del self._parts[:gone], self._ends[:gone]
+        if self._parts:
+            self._parts[0] = self._parts[0][len(self._parts[0]) - (self._ends[0] - self._start) :]
+        else:
+            self._forget_block()
+
+    def drop_from(self, place: int) -> None:
+        self._seal()
+        end = self._start + place
+        while self._ends and self._ends[-1] - len(self._parts[-1]) >= end:
+            del self._parts[-1], self._ends[-1]
+        if self._ends and self._ends[-1] > end:
+            part = self._parts[-1]
+            self._parts[-1] = part[: len(part) - (self._ends[-1] - end)]
+            self._ends[-1] = end
+        self.length = place
+
+    def _forget_block(self) -> None:
+        self._block = memoryview(bytearray())
+        self._begin = self._used = 0
