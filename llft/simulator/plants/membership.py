@@ -65,7 +65,7 @@ PLANTS = (
             Patch(view_answers, "has_sent_other", returns(False)),
         ),
         profile="double-crash-loss",
-        seed=70,
+        seed=73,
     ),
     Plant(
         "superseded-stays",
