@@ -1,16 +1,16 @@
 """The output commit in a dialogue (D-74, D-75): the member of our own group that is asked, or that asks.
 
-At a primary it is the backup whose holding commits, at a backup the primary. Lent is what `core.asking` and
-`core.holding` keep of the questions; taken back is what has become of it.
+At a primary it is the backup whose holding commits, at a backup the primary, whose Heartbeats are heard, too.
+Lent is what `core.asking` and `core.holding` keep of the questions; taken back is what has become of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llft.core.messaging.connection import Connection
 from llft.identifiers import NO_BIRTH, BirthId, GroupId
-from llft.wire.codec import encode_body
+from llft.wire.codec import decode_body, encode_body
 from llft.wire.header import PREFIX_BYTES, pack_prefix
 from llft.wire.messages import MessageFlag, MessageType, StateAckBody
 
@@ -26,6 +26,8 @@ class Fellow(NamedTuple):
     in_prefix: bytes
     """Of what comes from it: at a primary a Held, at a backup a question."""
     out_prefix: bytes
+    beat_prefix: bytes
+    """At a backup: of the primary's Heartbeats."""
     sender: bytes
     """Who says that it holds, as a Held has it."""
     numbers: tuple[int, ...]
@@ -49,6 +51,11 @@ class MadeFellow(NamedTuple):
     taken: list[int]
     """Numbers of its datagrams to the group, and of those to this process."""
     taken_alone: list[int]
+    beats: list[int]
+    """At a backup: when Heartbeats of the primary came, the body of the last one, and what they say of the
+    group's watermark."""
+    beat: bytes
+    beat_watermark: int
 
 
 class Fellows:
@@ -91,6 +98,7 @@ class Fellows:
             replica.standing.group_id,
             pack_prefix(asking.holding.header()),
             pack_prefix(replica.intra.header(MessageType.KEEP_ALIVE, MessageFlag.NONE)),
+            bytes(PREFIX_BYTES),
             encode_body(StateAckBody(one, 0))[:_BIRTH_BYTES],
             numbers,
             orders.slice(first, orders.unreflected),
@@ -110,6 +118,7 @@ class Fellows:
             standing.group_id,
             pack_prefix(replica.intra.header(MessageType.KEEP_ALIVE, MessageFlag.NONE)),
             pack_prefix(holding.header()),
+            pack_prefix(replica.intra.header(MessageType.HEARTBEAT, MessageFlag.NONE)),
             encode_body(StateAckBody(standing.birth_id, 0))[:_BIRTH_BYTES],
             (0,) * 12 + (int(standing.rank != 2),),
             b"",
@@ -123,6 +132,9 @@ class Fellows:
             asking.holding.wanted_end = made.wanted_end
             replica.intra.asked_ns = max(replica.intra.asked_ns, made.asked_ns)
             replica.intra.passed_over_ns = max(replica.intra.passed_over_ns, made.told_ns)
+            if made.beats:
+                body: Any = decode_body(MessageType.HEARTBEAT, made.beat)
+                replica.intra.on_beats(made.beats, made.beat_watermark, body)
             return
         one = asking.who_is_enough()
         self._messaging.watermarks.hold(one, made.held)

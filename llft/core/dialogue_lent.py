@@ -250,6 +250,7 @@ class Lender:
         return (
             *(int(replica.live), int(replica.outbox.journalling), thread, *kinds),
             *(replica.last_step_ns, replica.pause_ns, self._deadline_ns(), late_ns),
+            *replica.timers.suspicion(),
             *(scheduler.quantum_calls, scheduler.calls, scheduler.pick_count, count, int(not engine.parked)),
             *(context.pick, context.thread, context.fd, context.timestamp),
             *(
@@ -276,8 +277,10 @@ class Lender:
     def _late_ns(self, connections: list[Connection], patience_ns: int) -> int:
         """The same of what cannot wait, while messages come one soon after the other."""
         deadline_ns = self._deadline_ns()
-        if not self._replica.live or not patience_ns:
+        if not patience_ns:
             return deadline_ns
+        if not self._replica.live:
+            return self._replica.timers.late_deadline_of_backup(patience_ns)
         late_ns = self._replica.timers.late_deadline(patience_ns, connections)
         return max(deadline_ns, min(late_ns, self._engine.outside.deadlines.earliest()))
 

@@ -45,16 +45,15 @@ class IntraGroup:
         self.messaging = replica.messaging
         self.outbox = replica.outbox
         self.timeouts = replica.config.timeouts
-        self.beat = 0
-        self.heard_beat = 0
+        self.beat = self.heard_beat = 0
         self.heartbeat_ns = NEVER
         self.beaten_ns = 0
         self.asked_ns = self.passed_over_ns = 0
         """When this backup was asked last for its watermark, and when another one was."""
         self.order_nack_ns = NEVER
         self.order_known_to_exist = 0
-        birth_id = replica.standing.birth_id
-        self.nonce = (birth_id.start_ns & 0xFFFF_FFFF) << 28 ^ birth_id.pid << 20
+        own = replica.standing.birth_id
+        self.nonce = (own.start_ns & 0xFFFF_FFFF) << 28 ^ own.pid << 20
         """Tells fragmented messages of different senders and times apart."""
 
     # -- sending -----------------------------------------------------------------------------
@@ -168,15 +167,13 @@ class IntraGroup:
         return self.replica.config.outside and len(self.standing.membership) == 1
 
     def send_heartbeat(self, flags: MessageFlag = MessageFlag.NONE) -> None:
-        standing = self.standing
-        replica = self.replica
+        standing, lane = self.standing, self.messaging.lane
         if standing.role in (PRIMARY, RECOVERING):
             self.beat += 1
-            self.messaging.lane.flush()
-            watermark = self.messaging.lane.group_watermark
-            self._send_heartbeat(watermark, flags, None)
+            lane.flush()
+            self._send_heartbeat(lane.group_watermark, flags, None)
         elif standing.role == BACKUP:
-            self._send_heartbeat(replica.own_watermark(), flags, standing.view.birth_id)
+            self._send_heartbeat(self.replica.own_watermark(), flags, standing.view.birth_id)
 
     def _send_heartbeat(self, watermark: int, flags: MessageFlag, to: BirthId | None) -> None:
         self.send(MessageType.HEARTBEAT, self._heartbeat_body(watermark), flags, to)
@@ -193,24 +190,33 @@ class IntraGroup:
         )
 
     def on_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
-        standing = self.standing
-        interval_ns = 0
-        if standing.rank_of(body.sender):
-            interval_ns = self.replica.detector.hear(body.sender, self.outbox.now_ns)
+        standing, hear = self.standing, self.replica.detector.hear
+        interval_ns = hear(body.sender, self.outbox.now_ns) if standing.rank_of(body.sender) else 0
         if standing.role == PRIMARY:
             self._on_backup_heartbeat(header, body)
         elif body.sender == standing.view.birth_id and header.source_view == standing.view:
             self.outbox.note((HeartbeatArrived, body.sender, interval_ns))
             self._on_primary_heartbeat(header, body)
 
+    def on_beats(self, heard_ns: list[int], order_watermark: int, body: HeartbeatBody) -> None:
+        """At a backup: what a dialogue heard of the primary, and when (D-74); the last one says it all."""
+        primary = self.standing.view.birth_id
+        for at_ns in heard_ns:
+            self.outbox.note((HeartbeatArrived, primary, self.replica.detector.hear(primary, at_ns)))
+        if body.sender == primary:
+            self._learn_from_primary(order_watermark, body)
+
     def _on_primary_heartbeat(self, header: Header, body: HeartbeatBody) -> None:
-        self.heard_beat = max(self.heard_beat, body.beat)
         self.replica.view_change.learn_view_start(header.view_start)
-        self.messaging.apply_group_watermark(min(header.order_watermark, self.replica.own_watermark()))
-        self.note_order_end(body.order_end)
+        self._learn_from_primary(header.order_watermark, body)
         self._note_question(header.flags)
         wanted = header.flags & MessageFlag.SWITCH and self.standing.rank == 2
         self.replica.reticence.switch_at = body.order_end if wanted else -1
+
+    def _learn_from_primary(self, order_watermark: int, body: HeartbeatBody) -> None:
+        self.heard_beat = max(self.heard_beat, body.beat)
+        self.messaging.apply_group_watermark(min(order_watermark, self.replica.own_watermark()))
+        self.note_order_end(body.order_end)
 
     def _note_question(self, flags: MessageFlag) -> None:
         if flags & _ONE and self.standing.rank != 2:

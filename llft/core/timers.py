@@ -61,14 +61,30 @@ class Timers:
             min(self.replica.intra.heartbeat_ns + patience_ns, self.periodic.soonest_but_for(busy))
         )
 
-    def _earliest(self, deadline: int) -> int:
+    def late_deadline_of_backup(self, patience_ns: int) -> int:
+        """The same at a backup that hears its primary: when it suspects that one is told apart."""
+        return self._of_members(min(self.replica.intra.heartbeat_ns + patience_ns, self.messaging.soonest_ns))
+
+    def suspicion(self) -> tuple[int, int]:
+        """At a backup: when it suspects its primary, and how long after it has heard it."""
+        if self.standing.role != BACKUP:
+            return NEVER, 0
+        deadline_ns = self._primary_deadline()
+        heard_ns = self.replica.detector.heard_ns.get(self.standing.view.birth_id, 0)
+        return deadline_ns, deadline_ns - heard_ns
+
+    def _of_members(self, deadline: int) -> int:
         replica = self.replica
         # By twos: so it is compared in place where this is compiled.
         deadline = min(deadline, replica.intra.order_nack_ns)
         deadline = min(deadline, replica.joining.retransmit_ns)
         deadline = min(deadline, replica.commit.retransmit_ns)
         deadline = min(deadline, replica.primary_change.retransmit_ns)
-        deadline = min(deadline, replica.transfer.retransmit_ns)
+        return min(deadline, replica.transfer.retransmit_ns)
+
+    def _earliest(self, deadline: int) -> int:
+        replica = self.replica
+        deadline = self._of_members(deadline)
         role = self.standing.role
         if role == BACKUP:
             return min(deadline, self._primary_deadline())  # nothing else ever waits at a backup

@@ -212,15 +212,17 @@ bool take_from_fellow(const datagram_taken *taken, int64_t now_ns) {
     fellow_t *f = &dialogue.fellow;
     dynamic_t dynamic;
     bool is_paused = now_ns - dialogue.last_ns > dialogue.pause_ns; /* the core finds that out first */
-    if (!f->is_lent || is_paused || taken->channel > TO_PROCESS || taken->size < HEADER_BYTES ||
-        memcmp(taken->data, f->in_prefix, PREFIX_BYTES) ||
+    if (!f->is_lent || is_paused || taken->channel > TO_PROCESS || taken->size < HEADER_BYTES)
+        return false;
+    bool is_beat = !dialogue.live && !memcmp(taken->data, f->beat_prefix, PREFIX_BYTES);
+    if ((!is_beat && memcmp(taken->data, f->in_prefix, PREFIX_BYTES)) ||
         memcmp(taken->identity + DATAGRAMS_BIRTH_IN_IDENTITY, f->birth, DATAGRAMS_BIRTH_BYTES) ||
         (int64_t)taken->number <= f->newest[taken->channel])
         return false;
     memcpy(&dynamic, taken->data + PREFIX_BYTES, sizeof dynamic);
     if (dynamic.fragment_index || dynamic.fragment_count != 1 || has_absurd_numbers(&dynamic))
         return false;
-    if (!(dialogue.live ? take_held : take_question)(taken, &dynamic, now_ns))
+    if (!(is_beat ? take_beat : dialogue.live ? take_held : take_question)(taken, &dynamic, now_ns))
         return false;
     f->newest[taken->channel] = (int64_t)taken->number;
     put_bytes(&f->numbers[taken->channel], &taken->number, sizeof taken->number);
@@ -285,17 +287,17 @@ static int read_ordered(PyObject *ordered) {
 }
 
 /* (birth, newest numbers to the group and to this process, where it is, where the others are, prefix of what comes,
- * of what leaves, who says that it holds, numbers, bytes of the log before those that are lent, who waits, what is
+ * of what leaves, of the primary's beats, who says that it holds, numbers, bytes of the log before those that are lent, who waits, what is
  * read), or None */
 int read_fellow(PyObject *fellow) {
     fellow_t *f = &dialogue.fellow;
-    PyObject *birth, *to, *others, *in_prefix, *out_prefix, *sender, *numbers, *waiting, *ordered;
+    PyObject *birth, *to, *others, *in_prefix, *out_prefix, *beat_prefix, *sender, *numbers, *waiting, *ordered;
     const char *before;
     Py_ssize_t before_size;
     long long group_number, process_number;
     f->is_lent = f->is_used = f->has_asked = false;
-    f->before.size = f->skimmed = 0;
-    f->wanted_end = 0;
+    f->before.size = f->skimmed = f->beats.size = 0;
+    f->wanted_end = f->beat_watermark = 0;
     for (int at = 0; at < CHANNELS; at++)
         f->numbers[at].size = 0;
     for (int at = 0; at < dialogue.remote_count; at++)
@@ -303,12 +305,13 @@ int read_fellow(PyObject *fellow) {
     if (fellow == Py_None)
         return 0;
     if (!PyTuple_Check(fellow) ||
-        !PyArg_ParseTuple(fellow, "OLLOOOOOO!y#O!O!", &birth, &group_number, &process_number, &to, &others, &in_prefix,
-                          &out_prefix, &sender, &PyTuple_Type, &numbers, &before, &before_size, &PyList_Type, &waiting,
+        !PyArg_ParseTuple(fellow, "OLLOOOOOOO!y#O!O!", &birth, &group_number, &process_number, &to, &others, &in_prefix,
+                          &out_prefix, &beat_prefix, &sender, &PyTuple_Type, &numbers, &before, &before_size, &PyList_Type, &waiting,
                           &PyTuple_Type, &ordered))
         return -1;
     if (copy_bytes(birth, f->birth, DATAGRAMS_BIRTH_BYTES) < 0 || copy_bytes(in_prefix, f->in_prefix, PREFIX_BYTES) < 0 ||
-        copy_bytes(out_prefix, f->out_prefix, PREFIX_BYTES) < 0 || copy_bytes(sender, f->sender, BIRTH_BYTES) < 0 ||
+        copy_bytes(out_prefix, f->out_prefix, PREFIX_BYTES) < 0 ||
+        copy_bytes(beat_prefix, f->beat_prefix, PREFIX_BYTES) < 0 || copy_bytes(sender, f->sender, BIRTH_BYTES) < 0 ||
         read_numbers(numbers) < 0 || read_waiting(waiting) < 0 || read_ordered(ordered) < 0 ||
         read_addresses(to, f->to, &f->to_count) < 0 || read_addresses(others, f->others, &f->other_count) < 0) {
         if (!PyErr_Occurred())
@@ -328,8 +331,9 @@ PyObject *fellow_now(void) {
     const fellow_t *f = &dialogue.fellow;
     if (!f->is_lent || !(f->is_used || f->has_asked || f->is_wanted))
         Py_RETURN_NONE;
-    return Py_BuildValue("LLLOOLLLNN", (long long)f->held, (long long)f->end, (long long)f->asked_ns,
+    return Py_BuildValue("LLLOOLLLNNNy#L", (long long)f->held, (long long)f->end, (long long)f->asked_ns,
                          f->is_wanted ? Py_True : Py_False, f->has_asked ? Py_True : Py_False, (long long)f->told_ns,
                          (long long)f->told_end, (long long)f->wanted_end, numbers_in(&f->numbers[TO_GROUP]),
-                         numbers_in(&f->numbers[TO_PROCESS]));
+                         numbers_in(&f->numbers[TO_PROCESS]), numbers_in(&f->beats), f->beat,
+                         (Py_ssize_t)(f->beats.size ? BEAT_BYTES : 0), (long long)f->beat_watermark);
 }

@@ -9,6 +9,7 @@
  *     lane.c        a datagram of a connection, taken and made: the twin of `core.messaging.lane`
  *     fragments.c   a message that comes in several datagrams: the twin of `wire.fragment`
  *     asking.c      who is asked for the output commit, and answers
+ *     beating.c     the primary's Heartbeats, at a backup
  *     waiting.c     how a call waits for the network
  *     calls.c       the thread's calls: hear, say, select, read a clock, draw
  *     socket.c      the virtual socket's methods
@@ -52,6 +53,7 @@ enum {
     WHO_NUMBERS = 9,
     CHANNELS = 3,
     CONNECTION_NUMBERS = 3,
+    BEAT_BYTES = 64, /* of a Heartbeat's body, as `wire.bodies` has it */
 };
 
 /* Of a datagram, behind the prefix: as `wire.header` has it. */
@@ -188,6 +190,10 @@ typedef struct {
     int64_t wanted_end, skimmed_fd;
     size_t skimmed;
     bool is_passed_over; /* another one is asked, as a rule */
+    /* At a backup, of the primary's Heartbeats: when they came, and what the last one says (`beating.c`). */
+    uint8_t beat_prefix[PREFIX_BYTES], beat[BEAT_BYTES];
+    bytes_t beats; /* eight bytes each */
+    int64_t beat_watermark;
 } fellow_t;
 
 /* The group's clock of one id. */
@@ -249,6 +255,7 @@ typedef struct {
     int64_t thread, receive_kind, send_kind, clock_kind, select_kind, random_kind;
     int64_t last_ns, pause_ns, heard_ns;
     int64_t deadline_ns, late_ns; /* the second: of what cannot wait while messages come briskly */
+    int64_t suspect_ns, suspect_after_ns; /* at a backup: when its primary is suspected that is not heard */
     int64_t quantum, calls, pick, count;
     bool is_alone; /* at a backup: no other thread is parked, so whoever is picked next is known */
     int64_t context_pick, context_thread, context_fd, context_timestamp, context_clock_id;
@@ -386,11 +393,18 @@ bool answer_if_held(void); /* at a backup: false if it was asked for what is not
 int read_fellow(PyObject *fellow);
 PyObject *fellow_now(void);
 
+/* -- beating.c -------------------------------------------------------------------------------------- */
+
+bool take_beat(const datagram_taken *taken, const dynamic_t *dynamic, int64_t now_ns);
+bool can_wait(const datagram_taken *taken); /* what a member says of itself: it does not end a brisk dialogue */
+bool something_waits(void);                 /* of all that */
+
 /* -- waiting.c -------------------------------------------------------------------------------------- */
 
 typedef enum { WAIT, LEAVE, ARRIVED, HANDED } outcome_t;
 
 int64_t monotonic_ns(void);
+bool is_brisk(void); /* the last wait was for a moment only */
 outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked);
 void ask_nothing(void);
 PyObject *take_left_behind(PyObject *module, PyObject *none);

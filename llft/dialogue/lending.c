@@ -66,7 +66,8 @@ static int read_all_numbers(PyObject *numbers) {
         &epoll_fd, &urgent_fd, &hearing_fd, &own_fd, &d->lazy_ns, &d->spin_ns, &witnessed, &d->births_digest,
         /* ... and of `core.dialogue_lent`. */
         &live, &journalling, &d->thread, &d->receive_kind, &d->send_kind, &d->clock_kind, &d->select_kind,
-        &d->random_kind, &d->last_ns, &d->pause_ns, &d->deadline_ns, &d->late_ns, &d->quantum, &d->calls, &d->pick, &d->count,
+        &d->random_kind, &d->last_ns, &d->pause_ns, &d->deadline_ns, &d->late_ns,
+        &d->suspect_ns, &d->suspect_after_ns, &d->quantum, &d->calls, &d->pick, &d->count,
         &is_alone, &d->context_pick, &d->context_thread, &d->context_fd, &d->context_timestamp,
         &d->context_clock_id, &d->clocks[0].offset, &d->clocks[0].last, &d->clocks[1].offset, &d->clocks[1].last,
         &d->clocks[2].offset, &d->clocks[2].last, &d->clocks[0].coded, &d->clocks[1].coded, &d->clocks[2].coded,

@@ -23,9 +23,6 @@
 #include <time.h>
 
 enum {
-    TYPE_AT = 1, /* as wire.header has it */
-    GROUPS_AT = 4,
-    HEARTBEAT = 6, /* as wire.messages has it */
     EVENTS = 8,
     DRAINED_AT_MOST = 256, /* and what has come with the last of them, */
     CALLS_AT_MOST = 32,    /* by so many calls of the system */
@@ -84,8 +81,10 @@ static int look_for(int64_t until_ns) {
     return found;
 }
 
-/* The last wait was for a moment only. Where a fellow's answers are waited for they come by another socket. */
-static bool is_brisk(void) { return dialogue.live && dialogue.brisk && !dialogue.fellow.is_lent; }
+bool is_brisk(void) { return dialogue.brisk; }
+
+/* A primary. Where a fellow's answers are waited for they come by another socket. */
+static bool waits_in_socket(void) { return dialogue.live && dialogue.brisk && !dialogue.fellow.is_lent; }
 
 static bool are_others_due(int64_t now_ns) { return now_ns - dialogue.looked_ns >= OTHERS_NS; }
 
@@ -107,7 +106,7 @@ static int poll_network(struct epoll_event *events, int64_t now_ns, int64_t unti
     int found = 0;
     if (dialogue.live && dialogue.spin_ns && is_promising(&spinning))
         found = has_looked(&spinning, look_for(spin_until_ns < until_ns ? spin_until_ns : until_ns));
-    if (!found && is_brisk() && call_until_ns - now_ns > PATIENCE_NS)
+    if (!found && waits_in_socket() && call_until_ns - now_ns > PATIENCE_NS)
         return hear_briskly(events, now_ns);
     if (found)
         return found;
@@ -128,15 +127,6 @@ static void append(PyObject *list, const datagram_taken *taken) {
     if (!one || PyList_Append(list, one) < 0)
         Py_FatalError("no memory for a datagram that has been taken");
     Py_DECREF(one);
-}
-
-/* What a member says of itself is as if it had come later. Its bytes are looked at by the core. */
-static bool can_wait(const datagram_taken *taken) {
-    uint32_t groups[2];
-    if (!is_brisk() || taken->size < HEADER_BYTES || taken->data[TYPE_AT] != HEARTBEAT)
-        return false;
-    memcpy(groups, taken->data + GROUPS_AT, sizeof groups);
-    return groups[0] == (uint32_t)dialogue.who[0] && groups[1] == groups[0];
 }
 
 static void look_at(const datagram_taken *taken, int64_t now_ns) {
@@ -231,11 +221,13 @@ PyObject *take_left_behind(PyObject *module, PyObject *none) {
     return list ? list : PyList_New(0);
 }
 
-/* What is to be done at a primary by then, whether somebody waits or not. */
+/* What is to be done by then, whether somebody waits or not. */
 static int64_t due_ns(int64_t now_ns) {
     int64_t until_ns = is_brisk() ? dialogue.late_ns : dialogue.deadline_ns, answer_ns = answer_due_ns();
     if (answer_ns < until_ns)
         until_ns = answer_ns;
+    if (dialogue.suspect_ns < until_ns)
+        until_ns = dialogue.suspect_ns;
     for (int at = 0; dialogue.live && at < dialogue.connection_count; at++) {
         const connection_t *c = &dialogue.connections[at];
         if (c->retransmit_ns < until_ns)
@@ -291,12 +283,14 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     int64_t began_ns = *now_ns, leave_ns = due_ns(began_ns), until_ns = leave_ns;
     if (dialogue.live && asked->until_ns < leave_ns) /* a backup waits for the log, whatever the time */
         until_ns = asked->until_ns;
+    if (something_waits() && began_ns + BRISK_NS < until_ns)
+        until_ns = began_ns + BRISK_NS; /* the first silence ends what waits */
     int count;
     if (began_ns >= leave_ns) {
         tally.deadlines++;
         return LEAVE;
     }
-    if (!is_brisk() && PyList_GET_SIZE(dialogue.postponed)) {
+    if (!is_brisk() && something_waits()) {
         tally.foreign++;
         return LEAVE;
     }
@@ -308,7 +302,7 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     dialogue.waiting = false;
     ask_nothing();
     *now_ns = monotonic_ns();
-    dialogue.brisk = count == 1 && *now_ns - began_ns < BRISK_NS;
+    dialogue.brisk = are_datagrams(events, count) && *now_ns - began_ns < BRISK_NS;
     if (!count && *now_ns < leave_ns)
         return ARRIVED;
     if (!are_datagrams(events, count)) {
@@ -332,7 +326,7 @@ bool is_calm(int64_t now_ns) {
     int count = 1, found = 0;
     bool is_calm = now_ns < due_ns(now_ns);
     events[0].data.fd = dialogue.hearing_fd;
-    if (is_calm && (!is_brisk() || are_others_due(now_ns)))
+    if (is_calm && (!waits_in_socket() || are_others_due(now_ns)))
         count = look_at_all(events, now_ns, 0);
     if (is_calm && count) {
         is_calm = are_datagrams(events, count);

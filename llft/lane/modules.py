@@ -58,7 +58,7 @@ _DIALOGUE = (
     *(
         f"llft/dialogue/{name}.c"
         for name in (
-            *("account", "asking", "calls", "fragments", "journal", "lane"),
+            *("account", "asking", "beating", "calls", "fragments", "journal", "lane"),
             *("lending", "order", "socket", "waiting"),
         )
     ),

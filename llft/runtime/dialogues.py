@@ -55,6 +55,8 @@ MAY_TALK: Final = frozenset((RECEIVE, SELECT))
 WORTH_IT: Final = 4
 """Calls."""
 SKIPPED_MAX: Final = 256
+PATIENT_INTERVALS: Final = 2
+"""Of heartbeats. So long a beat of one's own can wait while messages come, if the pulse beats meanwhile."""
 NOBODY: Final = 0
 """Number of no thread."""
 
@@ -102,7 +104,7 @@ class Dialogues:
         """It waited in a dialogue that was taken back, and has not noticed yet."""
 
     def begin(self, line: Line | None, timeouts: Timeouts, *, pulse: bool) -> None:
-        self.line, self.patience_ns = line, timeouts.heartbeat_interval_ns if pulse else 0
+        self.line, self.patience_ns = line, PATIENT_INTERVALS * timeouts.heartbeat_interval_ns if pulse else 0
 
     def serves(self) -> bool:
         """A thread waits in its dialogue, or has just said something: it hears the network, and knows of the

@@ -655,10 +655,7 @@ class Line:
         return len(data) <= len(batch[0]) == len(batch[-1])
 
     def _put_together(self, batch: list[bytes]) -> None:
-        sealed = []
-        for data in batch:
-            sender, channel = _envelope(data)
-            sealed.append(self._sealers[sender].seal(data, channel))
+        sealed = [self.seal(data) for data in batch]
         hearing = self._hearing if _envelope(batch[0])[1] == Channel.TO_GROUP else self._own
         if len(sealed) > 1 and len(sealed) * len(sealed[0]) < LARGEST:
             segment = (socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("H", len(sealed[0])))
@@ -666,6 +663,10 @@ class Line:
             return
         for each in sealed:
             self._client.sendto(each, hearing.getsockname())
+
+    def seal(self, data: bytes) -> bytes:
+        sender, channel = _envelope(data)
+        return self._sealers[sender].seal(data, channel)
 
     def put_sealed(self, sealed: bytes) -> None:
         self._client.sendto(sealed, self._hearing.getsockname())
