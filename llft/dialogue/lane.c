@@ -71,6 +71,13 @@ static bool can_be_held(const remote_t *remote, int64_t start, int64_t size) {
     return remote->base < 0 || (remote->base <= start && start <= end);
 }
 
+/* There is a gap before it, and all members of that group have what is missing, and what is held as well. */
+static bool begins_anew(const remote_t *remote, const dynamic_t *dynamic) {
+    int64_t end = remote->base + (int64_t)remote->held.size, start = (int64_t)dynamic->order_start;
+    return remote->base >= 0 && start > end && (int64_t)dynamic->watermark >= start &&
+           (int64_t)remote->held.size + dynamic->order_length <= remote->limit;
+}
+
 static bool is_expected(const connection_t *c, const dynamic_t *dynamic, size_t size) {
     size_t rest = HEADER_BYTES + (size_t)dynamic->order_length + dynamic->reflected_length;
     if (c->in_base + (int64_t)dynamic->msg_seq_num != c->received_up_to + 1)
@@ -86,8 +93,9 @@ static bool is_expected(const connection_t *c, const dynamic_t *dynamic, size_t 
         return false;
     if (has_absurd_numbers(dynamic))
         return false;
-    if (dynamic->order_length &&
-        !can_be_held(&dialogue.remotes[c->remote], (int64_t)dynamic->order_start, dynamic->order_length))
+    const remote_t *remote = &dialogue.remotes[c->remote];
+    if (dynamic->order_length && !begins_anew(remote, dynamic) &&
+        !can_be_held(remote, (int64_t)dynamic->order_start, dynamic->order_length))
         return false;
     if (dynamic->reflected_length && (int64_t)dynamic->reflected_start >
                                          (dialogue.live ? dialogue.unreflected : order_end()))
@@ -231,6 +239,8 @@ bool take_datagram(const datagram_taken *taken, int64_t now_ns) {
         receive_message(c, &dynamic, &message, now_ns);
     on_ack(c, c->out_base + dynamic.ack);
     on_remote_watermark(c, (int64_t)dynamic.back);
+    if (dynamic.order_length && begins_anew(remote, &dynamic))
+        on_held_watermark(remote, (int64_t)dynamic.order_start);
     if (dynamic.order_length)
         hold(remote, (int64_t)dynamic.order_start, orders, dynamic.order_length);
     on_held_watermark(remote, (int64_t)dynamic.watermark);

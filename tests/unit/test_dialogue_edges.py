@@ -19,6 +19,7 @@ from llft.past.witness import Witness
 from llft.runtime import dialogues
 from llft.wire.header import DYNAMIC, PREFIX_BYTES
 from llft.wire.order import CHECKPOINT
+from tests.unit.dialogue_kept import of_held
 from tests.unit.dialogue_native import native as native
 from tests.unit.dialogue_world import SECOND, Server, World
 
@@ -114,6 +115,26 @@ def test_order_information_is_held_up_to_its_limit(world: World) -> None:
         assert primary.result == b"hello again"
     primary.take_back()
     assert held.held_bytes <= held.limit_bytes
+
+
+@pytest.mark.parametrize("passed", [0, 3, 1000])
+def test_what_all_members_of_the_other_group_have_may_be_missed(world: World, passed: int) -> None:
+    """Its order information went to others meanwhile: what is held is so far behind that nobody wants it."""
+    usual = World()
+    start = world.primary.core.messaging.lane.held[1].end + 500
+    for each in (world, usual):
+        each.client.call(Send(1, b"hello again"))
+        data = with_number(each.primary.heard[-1], "order_start", start)
+        each.primary.heard[-1] = with_number(data, "watermark", start + passed)
+    assert world.primary.lend()
+    world.primary.feed(1)
+    assert world.primary.talk(Receive(1, 100))
+    world.primary.take_back()
+    usual.primary.hear()
+    assert usual.primary.call(Receive(1, 100))
+    mine, other = (each.primary.core.messaging.lane.held[1] for each in (world, usual))
+    assert of_held(mine) == of_held(other)
+    usual.close()
 
 
 def test_what_runs_while_it_is_taken_back_is_not_of_it(world: World, native: Any) -> None:
