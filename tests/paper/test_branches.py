@@ -89,7 +89,7 @@ MESSAGING = (
     taken("51", f"{RETENTION}send_nacks", "self.send_local(MessageType.NACK"),
     taken("54", "periodic:PeriodicProcessing._keep_alive", "MessageType.KEEP_ALIVE"),
     taken("56 yes", "intra_group:IntraGroup.send_heartbeat", "self.beat += 1"),
-    taken("56 no", "intra_group:IntraGroup.send_heartbeat", "self._send_heartbeat(self.replica.own_watermark()"),
+    taken("56 no", "intra_group:IntraGroup.send_heartbeat", "_send_heartbeat(self.replica.own_watermark()"),
     Branch(
         "64 yes",
         f"{ACKNOWLEDGMENT}on_first_ack",
