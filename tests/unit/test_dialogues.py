@@ -20,7 +20,9 @@ from llft.core.determinizer.operations import (
 )
 from llft.instant import MS
 from llft.runtime import dialogues
+from llft.wire.codec import decode
 from llft.wire.header import HEADER_BYTES
+from llft.wire.messages import MessageType
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
 from tests.unit.dialogue_world import Server, World
@@ -127,9 +129,14 @@ class Conversation:
             self._called(RandomBytes(self.draw.choice([1, 8, 200])), self.world.primary.say)
 
     def _came(self, count: int) -> int:
+        """A member's Heartbeat comes alone. While messages come briskly it waits until the dialogue is over, so
+        what came behind it would be looked at before it."""
         on_its_way = self.world.primary.heard
         while not on_its_way:
             self.client_says()
+        for at, data in enumerate(list(on_its_way)[:count]):
+            if decode(data).header.message_type == MessageType.HEARTBEAT:
+                return max(at, 1)
         return min(count, len(on_its_way))
 
     def server_says(self) -> None:
