@@ -129,8 +129,8 @@ class Conversation:
             self._called(RandomBytes(self.draw.choice([1, 8, 200])), self.world.primary.say)
 
     def _came(self, count: int) -> int:
-        """A member's Heartbeat comes alone. While messages come briskly it waits until the dialogue is over, so
-        what came behind it would be looked at before it."""
+        """A member's Heartbeat comes alone. While messages come briskly it waits until the dialogue is over,
+        so what came behind it would be looked at before it."""
         on_its_way = self.world.primary.heard
         while not on_its_way:
             self.client_says()
