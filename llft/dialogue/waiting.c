@@ -68,16 +68,16 @@ static datagrams_heard heard;
 
 /* 1: something is heard, or wrong. 0: nothing came within the socket's patience, which is a few milliseconds
  * (`transport.compiled_udp`), or it has none. -1: a signal. */
-static int hear_one(int flags) {
-    if (datagram->hear(dialogue.hearing_fd, flags, &heard))
+static int hear_one(PyObject *datagrams, int flags) {
+    if (datagram->hear(datagrams, dialogue.hearing_fd, flags, &heard))
         return 1;
     return errno == EINTR ? -1 : errno != EAGAIN;
 }
 
-static int look_for(int64_t until_ns) {
+static int look_for(PyObject *datagrams, int64_t until_ns) {
     int found = 0;
     while (!found && monotonic_ns() < until_ns)
-        found = hear_one(MSG_DONTWAIT);
+        found = hear_one(datagrams, MSG_DONTWAIT);
     return found;
 }
 
@@ -93,21 +93,22 @@ static int look_at_all(struct epoll_event *events, int64_t now_ns, int timeout_m
     return epoll_wait(dialogue.epoll_fd, events, EVENTS, timeout_ms);
 }
 
-static int hear_briskly(struct epoll_event *events, int64_t now_ns) {
+static int hear_briskly(PyObject *datagrams, struct epoll_event *events, int64_t now_ns) {
     int count = are_others_due(now_ns) ? look_at_all(events, now_ns, 0) : 0;
-    return count ? count : hear_one(0);
+    return count ? count : hear_one(datagrams, 0);
 }
 
 /* Without the interpreter's lock, by the one thread that waits: descriptors that have something, -1 with errno. The
  * call's own time is kept to the millisecond. */
-static int poll_network(struct epoll_event *events, int64_t now_ns, int64_t until_ns, int64_t call_until_ns) {
+static int poll_network(PyObject *datagrams, struct epoll_event *events, int64_t now_ns, int64_t until_ns,
+                        int64_t call_until_ns) {
     static looks_t spinning;
     int64_t spin_until_ns = now_ns + dialogue.spin_ns;
     int found = 0;
     if (dialogue.live && dialogue.spin_ns && is_promising(&spinning))
-        found = has_looked(&spinning, look_for(spin_until_ns < until_ns ? spin_until_ns : until_ns));
+        found = has_looked(&spinning, look_for(datagrams, spin_until_ns < until_ns ? spin_until_ns : until_ns));
     if (!found && waits_in_socket() && call_until_ns - now_ns > PATIENCE_NS)
-        return hear_briskly(events, now_ns);
+        return hear_briskly(datagrams, events, now_ns);
     if (found)
         return found;
     now_ns = monotonic_ns();
@@ -266,7 +267,7 @@ static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, const asked_t *as
     dialogue.waiting = true;
     heard.size = -1;
     Py_BEGIN_ALLOW_THREADS;
-    *count = poll_network(events, now_ns, until_ns, asked->until_ns);
+    *count = poll_network(datagrams, events, now_ns, until_ns, asked->until_ns);
     if (is_lazy && *count == 1 && events[0].data.fd == dialogue.hearing_fd && rest())
         *count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0); /* something urgent, too */
     Py_END_ALLOW_THREADS;

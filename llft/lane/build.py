@@ -26,6 +26,8 @@ from llft.lane import choice, modules
 
 ROOT = Path(choice.SOURCES)
 FLAGS = ("-O2", "-fwrapv", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-w")
+AS_ONE = ("-flto", "-fno-semantic-interposition")
+"""For what is written in C: the parts of an extension are compiled as one, if the compiler can."""
 COMPILERS = ("cc", "gcc", "clang")
 
 
@@ -125,28 +127,40 @@ def _written_in_c() -> list[_Extension]:
 
 def _compile(compiler: str, extensions: Sequence[Any], scratch: Path, fresh: Path, jobs: int) -> None:
     include = [f"-I{sysconfig.get_path('include')}", f"-I{scratch}"]
+    as_one = AS_ONE if _can(compiler, AS_ONE, scratch) else ()
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
 
     def to_object(source: str, extension: Any) -> str:
         # Two extensions may have a source in common, and are made at the same time.
         target = str(scratch / f"{extension.name}-{source.replace('/', '_')}.o")
         own = [f"-I{path}" for path in extension.include_dirs]
-        _run([compiler, *FLAGS, *include, *own, "-c", source, "-o", target])
+        _run([compiler, *flags_of(extension), *include, *own, "-c", source, "-o", target])
         return target
 
+    def flags_of(extension: Any) -> tuple[str, ...]:
+        return (*FLAGS, *as_one) if isinstance(extension, _Extension) else FLAGS
+
     with ThreadPoolExecutor(jobs) as pool:
-        compiled = {
-            extension.name: [pool.submit(to_object, source, extension) for source in extension.sources]
+        compiled = [
+            (extension, [pool.submit(to_object, source, extension) for source in extension.sources])
             for extension in extensions
-        }
+        ]
         links = []
-        for name, objects in compiled.items():
-            target = fresh / f"{name.replace('.', '/')}{suffix}"
+        for extension, objects in compiled:
+            target = fresh / f"{extension.name.replace('.', '/')}{suffix}"
             target.parent.mkdir(parents=True, exist_ok=True)
-            made = [each.result() for each in objects]
-            links.append(pool.submit(_run, [compiler, "-shared", *made, "-o", str(target)]))
+            command = [compiler, *flags_of(extension), "-shared", *(each.result() for each in objects)]
+            links.append(pool.submit(_run, [*command, "-o", str(target)]))
         for link in links:
             link.result()
+
+
+def _can(compiler: str, flags: Sequence[str], scratch: Path) -> bool:
+    scratch.mkdir(exist_ok=True)
+    source, target = scratch / "can.c", scratch / "can.so"
+    source.write_text("int one(void) { return 1; }\n")
+    command = [compiler, *FLAGS, *flags, "-shared", str(source), "-o", str(target)]
+    return not subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
 
 
 def _run(command: Sequence[str]) -> None:

@@ -387,7 +387,8 @@ static int take(PyObject *object, int fd, const datagram_taken **taken, int *dra
     return take_some((Datagrams *)object, fd, AT_ONCE, drained);
 }
 
-static int hear(int fd, int flags, datagrams_heard *heard) {
+/* Several that came together, or one. */
+static ssize_t hear_batch(int fd, int flags, datagrams_heard *heard) {
     struct iovec piece = {heard->data, sizeof heard->data};
     control_for_receiving control;
     struct msghdr message = {
@@ -398,8 +399,21 @@ static int hear(int fd, int flags, datagrams_heard *heard) {
         .msg_control = control.bytes,
         .msg_controllen = sizeof control.bytes,
     };
-    heard->size = recvmsg(fd, &message, flags);
-    if (heard->size >= 0) heard->segment = segment_of(&message, (size_t)heard->size);
+    ssize_t size = recvmsg(fd, &message, flags);
+    if (size >= 0) heard->segment = segment_of(&message, (size_t)size);
+    return size;
+}
+
+/* Where none come together: this asks less of the kernel. */
+static ssize_t hear_one(int fd, int flags, datagrams_heard *heard) {
+    socklen_t length = sizeof heard->from;
+    ssize_t size = recvfrom(fd, heard->data, sizeof heard->data, flags, (struct sockaddr *)&heard->from, &length);
+    if (size >= 0) heard->segment = (size_t)size;
+    return size;
+}
+
+static int hear(PyObject *object, int fd, int flags, datagrams_heard *heard) {
+    heard->size = (comes_together((Datagrams *)object) ? hear_batch : hear_one)(fd, flags, heard);
     return heard->size >= 0;
 }
 

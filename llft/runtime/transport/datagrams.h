@@ -49,7 +49,7 @@ typedef struct {
      * more. */
     int (*take)(PyObject *datagrams, int fd, const datagram_taken **taken, int *drained);
     /* Without the interpreter's lock: false with errno. */
-    int (*hear)(int fd, int flags, datagrams_heard *heard);
+    int (*hear)(PyObject *datagrams, int fd, int flags, datagrams_heard *heard);
     /* Of what was heard, as long as it is there: how many, like `take`. */
     int (*open)(PyObject *datagrams, const datagrams_heard *heard, const datagram_taken **taken);
     /* What `receive` has of it: identity, channel, number, data, address. */
