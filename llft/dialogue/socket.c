@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <structmember.h>
+#include <sys/socket.h>
 
 enum { SEND_AT_MOST = 262144 /* as `interpose.streams` has it */, KNOWN = 1024, FOR_EVER = -1, AT_ONCE = 0 };
 
@@ -101,10 +102,23 @@ static PyObject *received(PyObject *stream, connection_t *c, int64_t limit, bool
     return result;
 }
 
+enum { OTHER_FLAGS = -1 };
+
+/* Of the call: none, or MSG_DONTWAIT, which may be a number of `socket`'s own type. */
+static long flags_of(PyObject *const *arguments, Py_ssize_t count) {
+    int overflow;
+    if (count < 2)
+        return 0;
+    long flags = PyLong_Check(arguments[1]) ? PyLong_AsLongAndOverflow(arguments[1], &overflow) : OTHER_FLAGS;
+    return flags == 0 || flags == MSG_DONTWAIT ? flags : OTHER_FLAGS;
+}
+
 static PyObject *recv_bytes(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
     connection_t *c;
-    struct known *one = count == 1 && !names && PyLong_CheckExact(arguments[0]) ? found_known(self, &c) : NULL;
-    long waits = one ? patience(self) : 1;
+    bool is_plain = (count == 1 || count == 2) && !names && PyLong_CheckExact(arguments[0]);
+    long flags = is_plain ? flags_of(arguments, count) : OTHER_FLAGS;
+    struct known *one = flags != OTHER_FLAGS ? found_known(self, &c) : NULL;
+    long waits = !one ? 1 : flags == MSG_DONTWAIT ? AT_ONCE : patience(self);
     if (!one || waits > 0)
         return usual(sockets.recv, self, arguments, count, names);
     int overflow, promised = is_promised(one->stream);

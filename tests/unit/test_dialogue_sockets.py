@@ -30,7 +30,7 @@ class Speaker:
     def __init__(self, description: object) -> None:
         self._description, self._number, self._timeout_ns = description, 3, -1
 
-    def recv(self, size: int) -> bytes:
+    def recv(self, size: int, flags: int = 0) -> bytes:
         return USUAL
 
     def send(self, data: bytes) -> int:
@@ -110,6 +110,24 @@ def test_a_socket_that_does_not_wait_finds_nothing_or_what_is_there(native: Any,
     assert speaker.recv(100) == b"hello again"
     assert not stream._promised
     assert speaker.send(b"well") == 4
+    wide.close()
+
+
+@pytest.mark.parametrize("timeout_ns", [-1, 0, 5])
+def test_a_read_that_says_that_it_will_not_wait_is_made_without_python(
+    world: World, native: Any, timeout_ns: int
+) -> None:
+    speaker = Speaker(object())
+    speaker._timeout_ns = timeout_ns
+    wide = World(connections=2)
+    wide.primary.talks = True
+    assert wide.primary.lend(Receive(2, 100))
+    native.know(speaker._description, Stream(), 2)
+    with pytest.raises(BlockingIOError):
+        speaker.recv(100, socket.MSG_DONTWAIT)
+    assert speaker.recv(100, socket.MSG_PEEK) == USUAL
+    assert speaker.recv(100, socket.MSG_DONTWAIT | socket.MSG_WAITALL) == USUAL
+    assert speaker.recv(100, 1 << 70) == USUAL
     wide.close()
 
 
