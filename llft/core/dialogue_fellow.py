@@ -48,9 +48,9 @@ class MadeFellow(NamedTuple):
     told_ns: int
     told_end: int
     wanted_end: int
-    taken: list[int]
-    """Numbers of its datagrams to the group, and of those to this process."""
-    taken_alone: list[int]
+    taken: list[tuple[int, int]]
+    """Its datagrams to the group, and those to this process, as of a remote group's primary."""
+    taken_alone: list[tuple[int, int]]
     beats: list[int]
     """At a backup: when Heartbeats of the primary came, the body of the last one, and what they say of the
     group's watermark."""

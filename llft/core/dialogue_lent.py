@@ -16,7 +16,7 @@ from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import BACKUP, PRIMARY
-from llft.identifiers import ThreadId
+from llft.identifiers import ThreadId, ViewId
 from llft.instant import NEVER
 from llft.wire.header import PREFIX_BYTES
 from llft.wire.order import GENERAL, SOCKET, Entry, OrderContext
@@ -48,7 +48,7 @@ class Lent(NamedTuple):
     entries: list[Any]
     """At a backup: of the log, read and not performed."""
     remotes: list[Remote]
-    connections: list[tuple[int, tuple[int, ...], bytes, bytes, list[Any], int, list[bytes]]]
+    connections: list[tuple[int, tuple[int, ...], bytes, bytes, ViewId, list[Any], int, list[bytes]]]
     """Place of the group, numbers, prefix of what comes, of what leaves, what was received, and of the
     message behind it, if it has begun to come: how many fragments it has, and those that are here."""
     fellow: Fellow | None
@@ -130,14 +130,15 @@ class Lender:
 
     def _lent_of(
         self, connection: Connection
-    ) -> tuple[tuple[int, ...], bytes, bytes, list[Any], int, list[bytes]]:
+    ) -> tuple[tuple[int, ...], bytes, bytes, ViewId, list[Any], int, list[bytes]]:
         prefix = bytes(PREFIX_BYTES)
         if self._replica.live:
             prefix = connection.out_prefix or self._messaging.lane.make_prefix(connection)
         fragments = begun(self._messaging.reassembly, connection)
         assert fragments is not None, "or it is not plain"
         numbers = numbers_of(connection, self._count(self._context(), SOCKET, connection.fd))
-        return numbers, connection.in_prefix, prefix, list(connection.received), *fragments
+        received = list(connection.received)
+        return numbers, connection.in_prefix, prefix, connection.in_view, received, *fragments
 
     def _log(self) -> deque[Entry]:
         engine = self._engine

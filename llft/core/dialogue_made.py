@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_connection import OfConnection
@@ -17,8 +17,6 @@ from llft.wire.order import OrderContext, OrderDecoder
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
-
-_new_tuple: Final = tuple.__new__
 
 
 class Numbers(NamedTuple):
@@ -51,16 +49,18 @@ class Numbers(NamedTuple):
 
 
 class MadeConnection(NamedTuple):
-    """Of one that something was heard or said on. Messages are (position, timestamp, payload, end of the
-    order information that came with it, digest of all that was said with it or the checksum of one that came,
-    if it is known, else -1, offset of the order log up to which it is marked, or 0)."""
+    """Of one that something was heard or said on."""
 
     place: int
     numbers: tuple[int, ...]
     """`OfConnection`."""
-    received: list[Any]
-    delivered: list[Any]
-    sent: list[Any]
+    received: list[ReceivedMessage]
+    delivered: list[ReceivedMessage]
+    marks: list[tuple[int, int, int]]
+    """Of those that were delivered: the offset of the order log that says so, position and timestamp."""
+    known: list[tuple[int, int]]
+    """Of some of them: position, and the checksum of the payload."""
+    sent: list[SentMessage]
     fragment_count: int
     fragments: list[bytes]
     """Of the next message, if it has begun to come: how many it has, and those that are here."""
@@ -73,8 +73,8 @@ class MadeRemote(NamedTuple):
     watermark: int
     committed: int
     held: bytes
-    taken: list[int]
-    """Numbers of datagrams."""
+    taken: list[tuple[int, int]]
+    """Datagrams, by the number of the first and how many there are with the next numbers."""
 
 
 class Made(NamedTuple):
@@ -158,7 +158,7 @@ class Taker:
         lane.order_committed = now.order_committed
 
     def _take_connection(self, connection: Connection, made: MadeConnection, now: OfConnection) -> None:
-        c, view = connection, connection.in_view
+        c = connection
         self._take_fragments(c, made, now.received_up_to)
         c.received_bytes = now.received_bytes
         c.delivered_bytes, c.read_offset = now.delivered_bytes, now.read_offset
@@ -167,17 +167,12 @@ class Taker:
         c.ack_told, c.acked_in_view, c.generated = now.ack_told, now.acked_in_view, now.generated
         if now.acked > c.acked:
             c.acked, c.first_acks_heard = now.acked, 0
-        for position, timestamp, payload, order_end, checksum, mark in made.delivered:
-            c.delivered.append(
-                _new_tuple(ReceivedMessage, (position, timestamp, view, 0, payload, order_end))
-            )
-            if checksum >= 0:
-                c.forgotten.know(position, checksum)
-            if mark:
-                c.marks.append((mark, position, timestamp))
+        c.delivered.extend(made.delivered)
+        c.marks.extend(made.marks)
+        for position, checksum in made.known:
+            c.forgotten.know(position, checksum)
         c.received.clear()
-        for position, timestamp, payload, order_end, _, _ in made.received:
-            c.received.append(_new_tuple(ReceivedMessage, (position, timestamp, view, 0, payload, order_end)))
+        c.received.extend(made.received)
         if made.delivered:
             self._messaging.indexes.marked.note(c)
         self._take_sent(c, made.sent, now.remote_watermark)
@@ -196,13 +191,13 @@ class Taker:
         for index, fragment in enumerate(made.fragments):
             reassembly.add(next_key(connection), index, made.fragment_count, fragment)
 
-    def _take_sent(self, connection: Connection, sent: list[Any], remote_watermark: int) -> None:
+    def _take_sent(self, connection: Connection, sent: list[SentMessage], remote_watermark: int) -> None:
         """What all members of the remote group have by now is not kept at all."""
         c = connection
         c.remote_watermark = remote_watermark
-        for position, timestamp, payload, _, digest, _ in sent:
-            c.sent.append(_new_tuple(SentMessage, (position, timestamp, 0, payload, digest)))
-            c.sent_bytes += len(payload)
+        c.sent.extend(sent)
+        for message in sent:
+            c.sent_bytes += len(message.payload)
         c.collect_sent(remote_watermark)
         if len(c.sent) > self._messaging.peak_sent_count:
             self._messaging.peak_sent_count = len(c.sent)

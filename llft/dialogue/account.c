@@ -137,14 +137,64 @@ void note_witnessed(PyObject *fds, int64_t timeout_ns, PyObject *writing, bool i
 
 /* -- when it is over --------------------------------------------------------------------------------- */
 
-/* Of what was said the digest with it; of what came its own checksum, or -1. */
-static PyObject *listed(const messages_t *messages, bool was_said) {
+/* The core's own kinds of messages, which are tuples with names. */
+static PyTypeObject *received_message, *sent_message;
+
+static PyTypeObject *kind_of_message(PyObject *module, const char *name) {
+    PyObject *type = module ? PyObject_GetAttrString(module, name) : NULL;
+    if (type && (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, &PyTuple_Type))) {
+        PyErr_Format(PyExc_TypeError, "%s is no kind of tuple", name);
+        Py_CLEAR(type);
+    }
+    return (PyTypeObject *)type;
+}
+
+int know_kinds_of_messages(void) {
+    PyObject *module = sent_message ? NULL : PyImport_ImportModule("llft.core.messaging.kept");
+    if (module) {
+        received_message = kind_of_message(module, "ReceivedMessage");
+        sent_message = received_message ? kind_of_message(module, "SentMessage") : NULL;
+    }
+    Py_XDECREF(module);
+    return sent_message ? 0 : -1;
+}
+
+/* Of objects that it takes over, at most six; NULL if one of them is. */
+static PyObject *tuple_like(PyTypeObject *type, Py_ssize_t count, PyObject *const *items) {
+    PyObject *tuple = type->tp_alloc(type, count);
+    bool failed = !tuple;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        failed |= !items[at];
+        if (tuple)
+            PyTuple_SET_ITEM(tuple, at, items[at]);
+        else
+            Py_XDECREF(items[at]);
+    }
+    if (failed)
+        Py_CLEAR(tuple);
+    return tuple;
+}
+
+static PyObject *number(int64_t value) { return PyLong_FromLongLong(value); }
+
+/* In the order of `core.messaging.kept.ReceivedMessage`. */
+static PyObject *as_received(const connection_t *c, const message_t *message) {
+    return tuple_like(received_message, 6, (PyObject *[]){number(message->position), number(message->timestamp),
+                      Py_NewRef(c->view), number(0), Py_NewRef(message->payload), number(message->order_end)});
+}
+
+/* In the order of `core.messaging.kept.SentMessage`. */
+static PyObject *as_sent(const connection_t *c, const message_t *message) {
+    (void)c;
+    return tuple_like(sent_message, 5, (PyObject *[]){number(message->position), number(message->timestamp), number(0),
+                      Py_NewRef(message->payload), number(message->digest)});
+}
+
+static PyObject *listed(const connection_t *c, const messages_t *messages,
+                        PyObject *(*as_object)(const connection_t *, const message_t *)) {
     PyObject *list = PyList_New((Py_ssize_t)messages->count);
     for (size_t at = 0; list && at < messages->count; at++) {
-        const message_t *message = &messages->items[messages->first + at];
-        long long known = was_said || message->has_checksum ? (was_said ? message->digest : message->checksum) : -1LL;
-        PyObject *one = Py_BuildValue("LLOLLL", (long long)message->position, (long long)message->timestamp,
-                                      message->payload, (long long)message->order_end, known, (long long)message->mark);
+        PyObject *one = as_object(c, &messages->items[messages->first + at]);
         if (!one)
             Py_CLEAR(list);
         else
@@ -153,13 +203,42 @@ static PyObject *listed(const messages_t *messages, bool was_said) {
     return list;
 }
 
-PyObject *numbers_in(const bytes_t *numbers) {
-    size_t count = numbers->size / sizeof(uint64_t);
+static int add(PyObject *list, PyObject *item) {
+    int failed = item ? PyList_Append(list, item) : -1;
+    Py_XDECREF(item);
+    return failed;
+}
+
+/* Of what was delivered: up to where the order log says so, and the positions and timestamps. */
+static PyObject *marks_of(const messages_t *messages) {
+    PyObject *list = PyList_New(0);
+    for (size_t at = 0; list && at < messages->count; at++) {
+        const message_t *message = &messages->items[messages->first + at];
+        if (message->mark && add(list, tuple_like(&PyTuple_Type, 3, (PyObject *[]){number(message->mark),
+                                 number(message->position), number(message->timestamp)})) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* The same of checksums of payloads that are known: positions, and what they are. */
+static PyObject *known_of(const messages_t *messages) {
+    PyObject *list = PyList_New(0);
+    for (size_t at = 0; list && at < messages->count; at++) {
+        const message_t *message = &messages->items[messages->first + at];
+        if (message->has_checksum && add(list, Py_BuildValue("LI", (long long)message->position, message->checksum)) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+PyObject *times_in(const bytes_t *times) {
+    size_t count = times->size / sizeof(int64_t);
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t at = 0; list && at < count; at++) {
-        uint64_t number;
-        memcpy(&number, numbers->data + at * sizeof number, sizeof number);
-        PyObject *one = PyLong_FromUnsignedLongLong(number);
+        int64_t time_ns;
+        memcpy(&time_ns, times->data + at * sizeof time_ns, sizeof time_ns);
+        PyObject *one = number(time_ns);
         if (!one)
             Py_CLEAR(list);
         else
@@ -168,10 +247,21 @@ PyObject *numbers_in(const bytes_t *numbers) {
     return list;
 }
 
-static int add(PyObject *rows, PyObject *row) {
-    int failed = !row || PyList_Append(rows, row) < 0;
-    Py_XDECREF(row);
-    return failed ? -1 : 0;
+PyObject *runs_in(const bytes_t *numbers) {
+    size_t count = numbers->size / sizeof(uint64_t);
+    PyObject *list = PyList_New(0);
+    for (size_t at = 0, end; list && at < count; at = end) {
+        uint64_t first, next;
+        memcpy(&first, numbers->data + at * sizeof first, sizeof first);
+        for (end = at + 1; end < count; end++) {
+            memcpy(&next, numbers->data + end * sizeof next, sizeof next);
+            if (next != first + (end - at))
+                break;
+        }
+        if (add(list, Py_BuildValue("Kn", (unsigned long long)first, (Py_ssize_t)(end - at))) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
 }
 
 size_t readings_from(size_t at) {
@@ -270,8 +360,10 @@ static PyObject *connection_now(int at) {
         c->generated, c->remote_watermark, c->heard_ns, c->said_ns, c->ack_due_ns, c->retransmit_ns,
         c->sends_decoded, c->read_decoded,
     };
-    return Py_BuildValue("iNNNNiN", at, tuple_of(values, sizeof values / sizeof *values), listed(&c->received, false),
-                         listed(&c->delivered, false), listed(&c->sent, true), c->partial.count, fragments_now(&c->partial));
+    return Py_BuildValue("iNNNNNNiN", at, tuple_of(values, sizeof values / sizeof *values),
+                         listed(c, &c->received, as_received), listed(c, &c->delivered, as_received),
+                         marks_of(&c->delivered), known_of(&c->delivered), listed(c, &c->sent, as_sent),
+                         c->partial.count, fragments_now(&c->partial));
 }
 
 static PyObject *connections_now(void) {
@@ -289,7 +381,7 @@ static PyObject *remotes_now(void) {
         const remote_t *r = &dialogue.remotes[at];
         if (r->used && add(list, Py_BuildValue("iLLLLNN", at, (long long)r->base, (long long)r->unreflected,
                                                (long long)r->watermark, (long long)r->committed,
-                                               as_bytes(r->held.data, r->held.size), numbers_in(&r->numbers))) < 0)
+                                               as_bytes(r->held.data, r->held.size), runs_in(&r->numbers))) < 0)
             Py_CLEAR(list);
     }
     return list;

@@ -333,7 +333,7 @@ PyObject *fellow_now(void) {
         Py_RETURN_NONE;
     return Py_BuildValue("LLLOOLLLNNNy#L", (long long)f->held, (long long)f->end, (long long)f->asked_ns,
                          f->is_wanted ? Py_True : Py_False, f->has_asked ? Py_True : Py_False, (long long)f->told_ns,
-                         (long long)f->told_end, (long long)f->wanted_end, numbers_in(&f->numbers[TO_GROUP]),
-                         numbers_in(&f->numbers[TO_PROCESS]), numbers_in(&f->beats), f->beat,
+                         (long long)f->told_end, (long long)f->wanted_end, runs_in(&f->numbers[TO_GROUP]),
+                         runs_in(&f->numbers[TO_PROCESS]), times_in(&f->beats), f->beat,
                          (Py_ssize_t)(f->beats.size ? BEAT_BYTES : 0), (long long)f->beat_watermark);
 }

@@ -149,6 +149,7 @@ typedef struct {
     messages_t received, delivered, sent;
     partial_t partial;
     uint8_t in_prefix[PREFIX_BYTES], out_prefix[PREFIX_BYTES];
+    PyObject *view; /* of the group at the other end, under which what comes was accepted */
     int64_t id[CONNECTION_NUMBERS];
     int journal_index; /* in the frame that is being made; -1: not there */
 } connection_t;
@@ -450,7 +451,9 @@ void note_birth_of_fds(const int64_t *fds, Py_ssize_t count);
 void note_birth_of_nothing(void);
 void note_witnessed(PyObject *fds, int64_t timeout_ns, PyObject *writing, bool interruptible);
 PyObject *account(void); /* of a dialogue that is over */
-PyObject *numbers_in(const bytes_t *numbers); /* of datagrams, eight bytes each */
+PyObject *times_in(const bytes_t *times);  /* eight bytes each */
+PyObject *runs_in(const bytes_t *numbers); /* of datagrams, eight bytes each: a list of (first, how many) */
+int know_kinds_of_messages(void);          /* -1: an exception */
 int read_addresses(PyObject *addresses, struct sockaddr_in *to, int *to_count);
 size_t readings_from(size_t at); /* how many calls from this one on are readings of one clock, by one pick */
 

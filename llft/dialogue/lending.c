@@ -15,6 +15,7 @@ static void forget(void) {
         clear_messages(&c->delivered);
         clear_messages(&c->sent);
         clear_partial(&c->partial);
+        Py_CLEAR(c->view);
     }
     for (int at = 0; at < dialogue.remote_count; at++)
         dialogue.remotes[at].held.size = dialogue.remotes[at].numbers.size = 0;
@@ -187,22 +188,23 @@ static int read_connection_numbers(PyObject *numbers, connection_t *c) {
     return 0;
 }
 
-/* (place of its group, numbers, prefix in, prefix out, received, count of fragments, those that are here) */
+/* (place of its group, numbers, prefix in, prefix out, view, received, count of fragments, those that are here) */
 static int read_connection(PyObject *one) {
     connection_t *c = &dialogue.connections[dialogue.connection_count];
     const char *in_prefix, *out_prefix;
     Py_ssize_t in_size, out_size;
-    PyObject *numbers, *received, *fragments;
+    PyObject *numbers, *view, *received, *fragments;
     int fragment_count;
     if (dialogue.connection_count == CONNECTIONS_MAX || !PyTuple_Check(one) ||
-        !PyArg_ParseTuple(one, "iO!y#y#O!iO!", &c->remote, &PyTuple_Type, &numbers, &in_prefix, &in_size, &out_prefix,
-                          &out_size, &PyList_Type, &received, &fragment_count, &PyList_Type, &fragments) ||
+        !PyArg_ParseTuple(one, "iO!y#y#OO!iO!", &c->remote, &PyTuple_Type, &numbers, &in_prefix, &in_size, &out_prefix,
+                          &out_size, &view, &PyList_Type, &received, &fragment_count, &PyList_Type, &fragments) ||
         in_size != PREFIX_BYTES || out_size != PREFIX_BYTES || c->remote < 0 || c->remote >= dialogue.remote_count) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_ValueError, "too many connections, or a prefix has another length");
         return -1;
     }
     dialogue.connection_count++;
+    c->view = Py_NewRef(view);
     memcpy(c->in_prefix, in_prefix, PREFIX_BYTES);
     memcpy(c->out_prefix, out_prefix, PREFIX_BYTES);
     if (read_connection_numbers(numbers, c) < 0 || read_received(received, c) < 0)
@@ -242,7 +244,7 @@ static PyObject *lend(PyObject *module, PyObject *arguments) {
     if (dialogue.ident)
         return PyErr_Format(PyExc_RuntimeError, "a dialogue is lent");
     forget();
-    if (load_datagrams() < 0 || read_all_numbers(numbers) < 0 || read_each(remotes, read_remote) < 0 ||
+    if (load_datagrams() < 0 || know_kinds_of_messages() < 0 || read_all_numbers(numbers) < 0 || read_each(remotes, read_remote) < 0 ||
         read_each(connections, read_connection) < 0 || read_fellow(fellow) < 0)
         return NULL;
     place_connections();

@@ -24,7 +24,7 @@ class Line(Protocol):
         """Of a process of our own group: its birth, its newest numbers to the group and to this process,
         where it is, and where the group is. None: it was not heard yet."""
 
-    def heard_on_line(self, birth_id: BirthId, numbers: list[int], channel: Channel) -> None:
+    def heard_on_line(self, birth_id: BirthId, runs: list[tuple[int, int]], channel: Channel) -> None:
         """Datagrams of that process with these numbers were taken."""
 
     def open_all(self, taken: list[Any]) -> list[bytes]:

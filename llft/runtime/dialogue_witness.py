@@ -11,7 +11,7 @@ from llft.runtime.dialogue_kinds import RANDOM_BYTES, RECEIVE, SELECT, SEND
 
 def be_told(witness: Witness, thread: ThreadId, fds: list[int], made: Made) -> None:
     """`fds`: of the connections that were lent."""
-    said = {fds[each.place]: iter([message[2] for message in each.sent]) for each in made.connections}
+    said = {fds[each.place]: iter([message.payload for message in each.sent]) for each in made.connections}
     selected = iter(made.selected)
     known: dict[tuple[int, int, int, bool], int] = {}
     """Of reads, clocks and draws: a program asks for the same again and again."""

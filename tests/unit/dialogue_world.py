@@ -713,10 +713,11 @@ class Line:
     def _window(self, birth_id: BirthId, channel: int) -> ReplayWindow:
         return self.windows.setdefault((birth_id, channel), ReplayWindow())
 
-    def heard_on_line(self, birth_id: BirthId, numbers: list[int], channel: Channel) -> None:
-        for number in numbers:
-            assert self._window(birth_id, channel).accept(number)
-        self.taken_count += len(numbers)
+    def heard_on_line(self, birth_id: BirthId, runs: list[tuple[int, int]], channel: Channel) -> None:
+        for first, count in runs:
+            for number in range(first, first + count):
+                assert self._window(birth_id, channel).accept(number)
+            self.taken_count += count
 
     def open_all(self, taken: list[Any]) -> list[bytes]:
         return [data for _, _, number, data, _ in taken if self._window(*_envelope(data)).accept(number)]

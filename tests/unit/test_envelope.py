@@ -141,6 +141,20 @@ def test_the_window_accepts_a_number_once_and_nothing_below(numbers: list[int]) 
             seen.add(number)
 
 
+@given(st.lists(st.tuples(st.integers(1, WIDTH), st.integers(1, 2 * WIDTH + 3)), max_size=4))
+def test_a_run_of_numbers_is_accepted_as_each_of_them_is(runs: list[tuple[int, int]]) -> None:
+    """`runs`: how far behind the one before each begins, and how many numbers it has."""
+    window, one_by_one, newest = ReplayWindow(), ReplayWindow(), 0
+    for gap, count in runs:
+        window.accept_run(newest + gap, count)
+        for number in range(newest + gap, newest + gap + count):
+            assert one_by_one.accept(number)
+        newest += gap + count - 1
+    assert window.newest == one_by_one.newest == newest
+    around = range(max(1, newest - WIDTH - 2), newest + 3)
+    assert [window.accept(number) for number in around] == [one_by_one.accept(number) for number in around]
+
+
 def test_a_whole_window_late_is_too_late() -> None:
     window = ReplayWindow()
     assert window.accept(WIDTH + 1)

@@ -114,15 +114,15 @@ class CompiledUdpTransport(UdpTransport):
         numbers = [sender.windows[channel].newest for channel in (Channel.TO_GROUP, Channel.TO_PROCESS)]
         return BIRTH.pack(*birth_id), numbers[0], numbers[1], to, others
 
-    def heard_on_line(self, birth_id: BirthId, numbers: list[int], channel: Channel) -> None:
+    def heard_on_line(self, birth_id: BirthId, runs: list[tuple[int, int]], channel: Channel) -> None:
         sender = self._opener.senders.of_birth(birth_id)
-        if sender is None or not numbers:
+        if sender is None or not runs:
             return  # it was evicted meanwhile: then its window is a new one
         window = sender.windows[channel]
-        for number in numbers:
-            window.accept(number)
+        for first, count in runs:
+            window.accept_run(first, count)
+            self._counts["received"] += count
         sender.heard_ns = originals.monotonic_ns()
-        self._counts["received"] += len(numbers)
 
     def open_all(self, taken: list[Any]) -> list[bytes]:
         self._now_ns = originals.monotonic_ns()

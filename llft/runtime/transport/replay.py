@@ -31,3 +31,14 @@ class ReplayWindow:
         if number > self.newest:
             self.newest = number
         return True
+
+    def accept_run(self, first: int, count: int) -> None:
+        """So many, one after the other, which are newer than all before."""
+        last = first + count - 1
+        number = max(first, last - WIDTH + 1)
+        while number <= last:
+            slot = number & _MASK
+            until = min(last, number + _MASK - slot) + 1
+            self._ring[slot : slot + until - number] = array("Q", range(number, until))
+            number = until
+        self.newest = max(self.newest, last)
