@@ -44,8 +44,10 @@ ALERT_NS: Final = 50 * MS
 SWITCH_INTERVAL_S: Final = 0.0002
 DOZE_AT_LEAST_NS = LATE_NS = 5 * MS
 """While an application thread serves the network, the pacemaker only makes sure that it does."""
+LONG_DOZE_NS: Final = 20 * MS
+"""The same of a primary's that does so in a dialogue, which it leaves as the pump, while the pulse beats."""
 HOUSEKEEPING_NS: Final = 20 * MS
-RARE_HOUSEKEEPING_NS: Final = 80 * MS
+RARE_HOUSEKEEPING_NS: Final = 160 * MS
 """While a dialogue would be broken off for it: questions on control sockets end one by themselves."""
 LOOK_AGAIN_NS: Final = 5 * MS
 TOKEN_HELD_TOO_LONG_NS: Final = 2_000 * MS
@@ -93,8 +95,8 @@ class Pacemaker:
 
     def _beat(self) -> None:
         driver = self.driver
-        if driver.dialogues.serves() and not self._is_needed(originals.monotonic_ns()):
-            self._doze.acquire(True, DOZE_AT_LEAST_NS / 1e9)
+        if driver.dialogues.serves() and not self._is_overdue(now_ns := originals.monotonic_ns()):
+            self._look_after_dialogue(now_ns)
             return
         with driver.lock:
             driver.flush()
@@ -113,7 +115,7 @@ class Pacemaker:
         else:
             self._doze.acquire(True, max(wait_ns, DOZE_AT_LEAST_NS) / 1e9)
         now_ns = originals.monotonic_ns()
-        if driver.dialogues.serves() and not self._is_needed(now_ns):
+        if driver.dialogues.serves() and not self._is_overdue(now_ns):
             return
         with driver.lock:
             # Meanwhile a thread of the program may serve, or have been given something to do.
@@ -123,17 +125,26 @@ class Pacemaker:
                 if self._served_ns >= self._look_ns():
                     self._look_at_primary()
             if now_ns - self._housekept_ns > HOUSEKEEPING_NS:
-                self._housekept_ns = now_ns
-                self.housekeeping()
-                self._watch_token(now_ns)
-                self._calm_down(now_ns)
+                self._keep_house(now_ns)
 
-    def _is_needed(self, now_ns: int) -> bool:
-        """Though a thread serves the network in its dialogue, which leaves it for a deadline by itself."""
-        return (
-            now_ns >= self.driver.dialogues.deadline_ns + LATE_NS
-            or now_ns - self._housekept_ns > RARE_HOUSEKEEPING_NS
-        )
+    def _keep_house(self, now_ns: int) -> None:
+        """Lock held."""
+        self._housekept_ns = now_ns
+        self.housekeeping()
+        self._watch_token(now_ns)
+        self._calm_down(now_ns)
+
+    def _is_overdue(self, now_ns: int) -> bool:
+        """A thread serves the network in its dialogue, but has not left it for a deadline, as it should."""
+        return now_ns >= self.driver.dialogues.deadline_ns + LATE_NS
+
+    def _look_after_dialogue(self, now_ns: int) -> None:
+        if now_ns - self._housekept_ns > RARE_HOUSEKEEPING_NS:
+            with self.driver.lock:
+                self._keep_house(now_ns)
+            return
+        may_doze = self.driver.core.live and self.driver.dialogues.patience_ns
+        self._doze.acquire(True, (LONG_DOZE_NS if may_doze else DOZE_AT_LEAST_NS) / 1e9)
 
     def _rest_ns(self, now_ns: int) -> int:
         """How long more may arrive before it is looked at."""

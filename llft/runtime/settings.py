@@ -50,9 +50,10 @@ LIVE_TIMEOUTS = Timeouts(
 """For interpreters that share two busy cores, where a thread may wait 20 ms for its turn. A killed process is
 noticed by its certificate (D-23) and not by these, so they can afford to be patient. They are guesses, to be
 measured."""
-LIVE_LIMITS = Limits(window_messages=8192, window_bytes=32 << 20)
-"""What was sent is kept until all members of the remote group have said that they have it, with their
-heartbeats: at fifty thousand messages a second that is a thousand messages, or more."""
+LIVE_LIMITS = Limits(window_messages=8192, window_bytes=32 << 20, order_lag_bytes=1 << 20)
+"""What was sent, and the order information, is kept until all members of the remote group, or of one's own,
+have said that they have it, with their heartbeats: at fifty thousand messages a second these are a thousand
+messages, or more, and with a hundred clock readings in each request hundreds of kilobytes."""
 
 
 class TransportMode(Enum):
