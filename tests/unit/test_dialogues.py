@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,13 +19,12 @@ from llft.core.determinizer.operations import (
     Send,
 )
 from llft.instant import MS
-from llft.runtime import dialogues
 from llft.wire.codec import decode
 from llft.wire.header import HEADER_BYTES
 from llft.wire.messages import MessageType
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
-from tests.unit.dialogue_world import Server, World
+from tests.unit.dialogue_world import World
 
 pytestmark = pytest.mark.reference
 
@@ -251,7 +250,6 @@ def test_a_primary_is_afterwards_as_if_it_had_been_stepped(new_world: NewWorld, 
     happen_in([Conversation(world, seed) for world in (talking, stepped)])
     assert not stepped.primary.happened
     assert_alike(talking, stepped)
-    note_made(talking.primary)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -261,22 +259,23 @@ def test_a_backup_is_afterwards_as_if_it_had_been_stepped(new_world: NewWorld, s
     talking.backup.lasts_ns = MS
     happen_in([Conversation(world, seed) for world in (talking, stepped)])
     assert_alike(talking, stepped)
-    note_made(talking.backup)
 
 
-made: list[int] = []
-tallied: Counter[str] = Counter()
-
-
-def note_made(server: Server) -> None:
-    made.append(server.made)
-    tallied.update(dialogues.native.dialogue_statistics())
-
-
-def test_there_were_dialogues(native: Any) -> None:
-    """Behind the others: what they compare is something."""
-    assert sum(made) >= 20 * len(made)
-    assert min(tallied["asked"], tallied["answered"]) > len(made) // 10, "for the output commit"
+@pytest.mark.parametrize("talks", ["primary", "backup"])
+def test_there_are_dialogues(new_world: NewWorld, native: Any, talks: str) -> None:
+    """What the others compare is something."""
+    made, seeds = 0, SEEDS[::5]
+    for seed in seeds:
+        world = new_world(seed)
+        server = {"primary": world.primary, "backup": world.backup}[talks]
+        server.talks = True
+        conversation = Conversation(world, seed)
+        conversation.happen(80)
+        conversation.end()
+        made += server.made
+    assert made > 10 * len(seeds)
+    answers = {"primary": "asked", "backup": "answered"}[talks]
+    assert native.dialogue_statistics()[answers] > 0, "for the output commit"
 
 
 def test_a_thread_that_selects_is_lent_all_of_it_for_a_read(new_world: NewWorld) -> None:
