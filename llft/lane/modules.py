@@ -65,7 +65,10 @@ _DIALOGUE = (
     "llft/dialogue/dialogue.h",
     "llft/runtime/transport/datagrams.h",
 )
-_MAC = ("llft/runtime/transport/blake2b.c", "llft/runtime/transport/blake2b.h")
+_MAC = (
+    *(f"llft/runtime/transport/{name}.c" for name in ("blake2b", "gmac", "gmac_portable", "gmac_x86")),
+    *(f"llft/runtime/transport/{name}.h" for name in ("blake2b", "gmac", "gmac_parts")),
+)
 WRITTEN_IN_C = {
     "llft/journal/packing.c": _CHECKSUM,
     "llft/reading_on.c": (*_DIALOGUE, *_CHECKSUM),

@@ -23,7 +23,9 @@ from llft.runtime.settings import (
     TransportMode,
     TransportSettings,
 )
-from llft.runtime.transport import open_transport, udp
+from llft.runtime.transport import compiled_udp, open_transport, udp
+from llft.runtime.transport.compiled_udp import CompiledUdpTransport
+from llft.runtime.transport.envelope import Version
 from llft.runtime.transport.interface import Peer, Transport
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.lossy import Chance, LossyTransport
@@ -47,7 +49,10 @@ def opened() -> Iterator[Opened]:
     transports: list[UdpTransport] = []
 
     def make(
-        number: int, addressing: MulticastAddressing | UnicastAddressing, **options: object
+        number: int,
+        addressing: MulticastAddressing | UnicastAddressing,
+        kind: type[UdpTransport] = UdpTransport,
+        **options: object,
     ) -> UdpTransport:
         settings = {
             "keys": KEYS,
@@ -55,7 +60,7 @@ def opened() -> Iterator[Opened]:
             "interface": HERE,
             **options,
         }
-        transport = UdpTransport(birth_id=birth(number), addressing=addressing, **settings)  # type: ignore[arg-type]
+        transport = kind(birth_id=birth(number), addressing=addressing, **settings)  # type: ignore[arg-type]
         transport.service_port = 5000 + number
         transports.append(transport)
         return transport
@@ -149,6 +154,27 @@ def test_transmit_goes_to_one_that_was_heard(opened: Opened) -> None:
     bob.transmit(birth(1), b"for you")
     assert received(ann, 1) == [b"for you"]
     assert received(cat, 1, 0.1) == []
+
+
+@pytest.mark.skipif(not compiled_udp.AVAILABLE, reason="the reference lane has one kind")
+def test_lanes_hear_each_other_whichever_mac_they_send(opened: Opened) -> None:
+    port = free_port()
+    plain = opened(1, MulticastAddressing(GROUP, HERE, port))
+    quick = opened(2, MulticastAddressing(GROUP, HERE, port), kind=CompiledUdpTransport)
+    quicker = Version.GMAC if compiled_udp.BY_INSTRUCTIONS else Version.BLAKE2B
+    assert plain.seal_pulse(b"unsent")[0] == Version.BLAKE2B
+    assert quick.seal_pulse(b"unsent")[0] == quicker
+    for one, other in ((plain, quick), (quick, plain)):
+        one.multicast(GROUP, b"hello")
+        assert received(other, 1) == [b"hello"]
+    for one, other, number in ((plain, quick, 2), (quick, plain, 1)):
+        one.transmit(birth(number), b"for you")
+        assert received(other, 1) == [b"for you"]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as pulse:
+            pulse.sendto(one.seal_pulse(b"beat"), other.address)
+        assert received(other, 1) == [b"beat"]
+        dropped = {name: count for name, count in other.statistics().items() if name.startswith("dropped")}
+        assert not any(dropped.values()), dropped
 
 
 def test_unicast_reaches_listed_members_and_learned_gateways(opened: Opened) -> None:

@@ -23,6 +23,8 @@ from llft.runtime.transport.envelope import (
     Channel,
     Opener,
     Sealer,
+    Version,
+    gmac_keys,
 )
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.senders import IDENTITY
@@ -31,6 +33,8 @@ ANN, BOB = BirthId(1, 100, 1000), BirthId(2, 200, 2000)
 LARGEST = 61_440
 UDP_SEGMENT = 103
 RINGS = (KeyRing(), KeyRing({3: b"k" * 16}), KeyRing({1: b"a" * 32, 9: b"z" * 64}))
+both_versions = pytest.mark.parametrize("version", Version)
+with_and_without = pytest.mark.parametrize("by_instructions", [True, False])
 SIZES = (0, 1, 7, 8, 79, 80, 81, 95, 96, 97, 127, 128, 129, 1000, LARGEST - ENVELOPE_BYTES)
 
 pytestmark = pytest.mark.skipif(
@@ -39,7 +43,13 @@ pytestmark = pytest.mark.skipif(
 
 
 def compiled(
-    keys: KeyRing, own: BirthId, *, sends_as: Sealer, fd: int = -1, largest: int = LARGEST
+    keys: KeyRing,
+    own: BirthId,
+    *,
+    sends_as: Sealer,
+    fd: int = -1,
+    largest: int = LARGEST,
+    by_instructions: bool = True,
 ) -> object:
     return compiled_udp.Datagrams(
         sending_fd=fd,
@@ -48,6 +58,8 @@ def compiled(
         own_birth=BIRTH.pack(*own),
         keys={number: keys.key(number) for number in keys.numbers()},
         person=DATAGRAM_PURPOSE,
+        gmac_keys=gmac_keys(keys),
+        by_instructions=by_instructions,
     )
 
 
@@ -66,8 +78,9 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 @pytest.mark.parametrize("keys", RINGS, ids=("public", "one", "two"))
 @pytest.mark.parametrize("channel", Channel)
-def test_seals_the_same_bytes(keys: KeyRing, channel: Channel) -> None:
-    sealer = Sealer(keys, 7, ANN, 4000)
+@both_versions
+def test_seals_the_same_bytes(keys: KeyRing, channel: Channel, version: Version) -> None:
+    sealer = Sealer(keys, 7, ANN, 4000, version)
     datagrams = compiled(keys, ANN, sends_as=sealer)
     for size in SIZES:
         data = random.Random(size).randbytes(size)
@@ -75,9 +88,12 @@ def test_seals_the_same_bytes(keys: KeyRing, channel: Channel) -> None:
 
 
 @pytest.mark.parametrize("keys", RINGS, ids=("public", "one", "two"))
-def test_sends_what_the_other_opens(keys: KeyRing, pair: tuple[socket.socket, socket.socket]) -> None:
+@both_versions
+def test_sends_what_the_other_opens(
+    keys: KeyRing, version: Version, pair: tuple[socket.socket, socket.socket]
+) -> None:
     sending, hearing = pair
-    datagrams = compiled(keys, ANN, sends_as=Sealer(keys, 7, ANN, 4000), fd=sending.fileno())
+    datagrams = compiled(keys, ANN, sends_as=Sealer(keys, 7, ANN, 4000, version), fd=sending.fileno())
     opener = Opener(keys, BOB)
     for size in SIZES:
         data = os.urandom(size)
@@ -88,11 +104,15 @@ def test_sends_what_the_other_opens(keys: KeyRing, pair: tuple[socket.socket, so
         assert found[0].birth_id == ANN
 
 
-def test_receives_many_at_once(pair: tuple[socket.socket, socket.socket]) -> None:
+@both_versions
+@with_and_without
+def test_receives_many_at_once(
+    version: Version, by_instructions: bool, pair: tuple[socket.socket, socket.socket]
+) -> None:
     sending, hearing = pair
     keys, count = RINGS[1], 100
-    sealer = Sealer(keys, 7, ANN, 4000)
-    datagrams = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1))
+    sealer = Sealer(keys, 7, ANN, 4000, version)
+    datagrams = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1), by_instructions=by_instructions)
     sent = [os.urandom(random.Random(number).randrange(2000)) for number in range(count)]
     for data in sent:
         sending.sendto(sealer.seal(data, Channel.TO_GROUP), hearing.getsockname())
@@ -113,11 +133,12 @@ def test_both_drop_the_same(keys: KeyRing, seed: int, pair: tuple[socket.socket,
     sending, hearing = pair
     chance = random.Random(seed)
     opener = Opener(keys, BOB)
-    datagrams = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1))
+    by_instructions = chance.choice((True, False))
+    datagrams = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1), by_instructions=by_instructions)
     opened = []
     for number in range(30):
         whose = chance.choice((keys, keys, KeyRing({3: b"another key, 16"}), KeyRing({200: b"x" * 16})))
-        sealer = Sealer(whose, 7, chance.choice((ANN, ANN, BOB)), number)
+        sealer = Sealer(whose, 7, chance.choice((ANN, ANN, BOB)), number, chance.choice(list(Version)))
         sealed = bytearray(sealer.seal(chance.randbytes(chance.randrange(200)), chance.choice(list(Channel))))
         harm = chance.randrange(5)
         if harm == 0:
@@ -158,7 +179,8 @@ def test_those_that_come_together_are_told_apart(
         batch = []
         for _ in range(chance.randint(2, 30)):
             whose = chance.choice(others) if chance.randrange(calm) == 0 else keys
-            sealer = Sealer(whose, 7, BOB if chance.randrange(calm) == 0 else ANN, next(numbers))
+            version = chance.choice(list(Version))
+            sealer = Sealer(whose, 7, BOB if chance.randrange(calm) == 0 else ANN, next(numbers), version)
             sealed = bytearray(sealer.seal(chance.randbytes(size), chance.choice(list(Channel))))
             if chance.randrange(calm) == 0:
                 sealed[chance.randrange(len(sealed))] ^= 1 << chance.randrange(8)
@@ -210,3 +232,28 @@ def test_misuse_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
             call()
     with pytest.raises(RuntimeError):
         datagrams.__init__(-1, 100, b"", b"", {}, b"")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"gmac_keys": {}}, "none for GMAC"),
+        ({"gmac_keys": {3: bytes(31)}}, "32 bytes"),
+        ({"gmac_keys": {3: bytes(32), 4: bytes(32)}}, "number of a key"),
+        ({"gmac_keys": {3: bytes(32), 0: bytes(32)}}, "number of a key"),
+        ({"gmac_keys": {300: bytes(32)}}, "number of a key"),
+        ({"prefix": bytes((0xF3, 3)) + bytes(22)}, "a version"),
+        ({"prefix": bytes((Version.GMAC, 4)) + bytes(22)}, "a version"),
+        ({"keys": {3: b"", 4: b"k" * 16}, "gmac_keys": {4: bytes(32)}}, "a version"),
+    ],
+)
+def test_keys_and_prefixes_that_do_not_fit_are_refused(changed: dict[str, object], reason: str) -> None:
+    fitting = {
+        "keys": {3: b"k" * 16},
+        "gmac_keys": {3: bytes(32)},
+        "prefix": bytes((Version.GMAC, 3)) + bytes(22),
+    }
+    with pytest.raises(ValueError, match=reason):
+        compiled_udp.Datagrams(
+            sending_fd=-1, largest=1500, own_birth=bytes(16), person=DATAGRAM_PURPOSE, **(fitting | changed)
+        )

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from llft.errors import MisuseError
 from llft.identifiers import BirthId
-from llft.runtime.transport.envelope import ENVELOPE_BYTES, HEADER_BYTES, Channel, Opener, Sealer
+from llft.runtime.transport.envelope import (
+    ENVELOPE_BYTES,
+    HEADER_BYTES,
+    MAC_BYTES,
+    Channel,
+    Opener,
+    Sealer,
+    Version,
+)
 from llft.runtime.transport.keys import KeyRing, load_keys
 from llft.runtime.transport.replay import WIDTH, ReplayWindow
 from llft.runtime.transport.senders import MOST_SENDERS
@@ -18,19 +26,21 @@ from llft.runtime.transport.senders import MOST_SENDERS
 ANN, BOB = BirthId(1, 10, 100), BirthId(2, 20, 200)
 PUBLIC = KeyRing()
 KEYS = KeyRing({1: b"a" * 32, 3: b"c" * 32})
+versions = st.sampled_from(Version)
+both_versions = pytest.mark.parametrize("version", Version)
 
 
-def sealer(keys: KeyRing = KEYS, birth_id: BirthId = ANN) -> Sealer:
-    return Sealer(keys, 7, birth_id, 4000)
+def sealer(keys: KeyRing = KEYS, birth_id: BirthId = ANN, version: Version = Version.BLAKE2B) -> Sealer:
+    return Sealer(keys, 7, birth_id, 4000, version)
 
 
 def opener(keys: KeyRing = KEYS) -> Opener:
     return Opener(keys, BOB)
 
 
-@given(st.binary(max_size=3000), st.sampled_from(Channel), st.sampled_from([PUBLIC, KEYS]))
-def test_what_was_sealed_is_opened(data: bytes, channel: Channel, keys: KeyRing) -> None:
-    datagram = sealer(keys).seal(data, channel)
+@given(st.binary(max_size=3000), st.sampled_from(Channel), st.sampled_from([PUBLIC, KEYS]), versions)
+def test_what_was_sealed_is_opened(data: bytes, channel: Channel, keys: KeyRing, version: Version) -> None:
+    datagram = sealer(keys, version=version).seal(data, channel)
     found = opener(keys).open(datagram)
     assert len(datagram) == len(data) + ENVELOPE_BYTES
     assert found is not None
@@ -47,9 +57,11 @@ def test_any_bytes_are_dropped_and_counted(data: bytes, keys: KeyRing) -> None:
     assert len(receiver.senders) == 0
 
 
-@given(st.data(), st.binary(max_size=64), st.sampled_from([PUBLIC, KEYS]))
-def test_one_changed_bit_anywhere_is_noticed(choice: st.DataObject, data: bytes, keys: KeyRing) -> None:
-    datagram = bytearray(sealer(keys).seal(data, Channel.TO_GROUP))
+@given(st.data(), st.binary(max_size=64), st.sampled_from([PUBLIC, KEYS]), versions)
+def test_one_changed_bit_anywhere_is_noticed(
+    choice: st.DataObject, data: bytes, keys: KeyRing, version: Version
+) -> None:
+    datagram = bytearray(sealer(keys, version=version).seal(data, Channel.TO_GROUP))
     bit = choice.draw(st.integers(0, 8 * len(datagram) - 1))
     datagram[bit // 8] ^= 1 << bit % 8
     receiver = opener(keys)
@@ -57,9 +69,51 @@ def test_one_changed_bit_anywhere_is_noticed(choice: st.DataObject, data: bytes,
     assert receiver.dropped["malformed"] + receiver.dropped["wrong_key"] == 1
 
 
-@given(st.binary(max_size=64), st.integers(1, 60))
-def test_a_cut_datagram_is_dropped(data: bytes, cut: int) -> None:
-    datagram = sealer().seal(data, Channel.TO_GROUP)
+@both_versions
+def test_each_bit_of_one_datagram_is_noticed(version: Version) -> None:
+    datagram = sealer(version=version).seal(b"seventeen of data", Channel.TO_GROUP)
+    receiver = opener()
+    for bit in range(8 * len(datagram)):
+        changed = bytearray(datagram)
+        changed[bit // 8] ^= 1 << bit % 8
+        assert receiver.open(bytes(changed)) is None
+        assert receiver.dropped["malformed"] + receiver.dropped["wrong_key"] == bit + 1
+    assert receiver.open(datagram) is not None
+
+
+@both_versions
+def test_a_mac_is_none_of_the_other_kind(version: Version) -> None:
+    datagram = sealer(version=version).seal(b"x", Channel.TO_GROUP)
+    (other,) = set(Version) - {version}
+    receiver = opener()
+    assert receiver.open(bytes((other,)) + datagram[1:]) is None
+    assert receiver.dropped["wrong_key"] == 1
+
+
+def test_one_process_may_seal_by_either() -> None:
+    receiver = opener()
+    first, second = (
+        sealer(birth_id=BirthId(1, pid, 1), version=version) for pid, version in enumerate(Version)
+    )
+    for number in range(5):
+        for one in (first, second):
+            found = receiver.open(one.seal(bytes((number,)), Channel.TO_GROUP))
+            assert found is not None
+            assert found[1] == bytes((number,))
+    assert sum(receiver.dropped.values()) == 0
+
+
+def test_what_everybody_has_the_key_of_is_no_gmac() -> None:
+    datagram = sealer(version=Version.GMAC).seal(b"x", Channel.TO_GROUP)
+    receiver = opener(PUBLIC)
+    assert receiver.open(bytes((Version.GMAC, 0)) + datagram[2:]) is None
+    assert receiver.open(bytes((Version.GMAC, 0)) + datagram[2:-MAC_BYTES] + bytes(MAC_BYTES)) is None
+    assert receiver.dropped["wrong_key"] == 2
+
+
+@given(st.binary(max_size=64), st.integers(1, 60), versions)
+def test_a_cut_datagram_is_dropped(data: bytes, cut: int, version: Version) -> None:
+    datagram = sealer(version=version).seal(data, Channel.TO_GROUP)
     assert opener().open(datagram[:-cut]) is None
 
 
@@ -94,17 +148,20 @@ def test_own_datagrams_are_dropped() -> None:
         (KEYS, PUBLIC),
     ],
 )
-def test_wrong_keys_are_counted(theirs: KeyRing, mine: KeyRing) -> None:
+@both_versions
+def test_wrong_keys_are_counted(theirs: KeyRing, mine: KeyRing, version: Version) -> None:
     receiver = opener(mine)
-    assert receiver.open(sealer(theirs).seal(b"x", Channel.TO_GROUP)) is None
+    assert receiver.open(sealer(theirs, version=version).seal(b"x", Channel.TO_GROUP)) is None
     assert receiver.dropped["wrong_key"] == 1
 
 
-def test_rotation_the_highest_sends_and_all_are_accepted() -> None:
+@both_versions
+def test_rotation_the_highest_sends_and_all_are_accepted(version: Version) -> None:
     old, both = KeyRing({1: b"a" * 32}), KEYS
-    assert opener(both).open(sealer(old).seal(b"x", Channel.TO_GROUP)) is not None
-    assert sealer(both).seal(b"x", Channel.TO_GROUP)[1] == 3
-    assert opener(KeyRing({3: b"c" * 32})).open(sealer(both).seal(b"x", Channel.TO_GROUP)) is not None
+    assert opener(both).open(sealer(old, version=version).seal(b"x", Channel.TO_GROUP)) is not None
+    sealed = sealer(both, version=version).seal(b"x", Channel.TO_GROUP)
+    assert sealed[1] == 3
+    assert opener(KeyRing({3: b"c" * 32})).open(sealed) is not None
 
 
 def test_a_flood_of_garbage_takes_no_memory_and_stops_nobody() -> None:

@@ -2,6 +2,7 @@
 
 interface   the Protocol that the driver knows, and Peer
 keys        the key file: who may speak (D-15)
+gmac        the MAC that processors have instructions for, in Python
 envelope    the bytes round every datagram; replay, the window that drops one that came before
 senders     processes that were heard: their windows, addresses and service ports
 sockets     how the sockets are made: buffers, descriptor numbers, close-on-exec

@@ -19,9 +19,4 @@ void blake2b_prepare(blake2b_key *prepared, const uint8_t *key, size_t key_size,
 /* Of a message that is not empty. */
 void blake2b_mac(const blake2b_key *prepared, const uint8_t *data, size_t size, uint8_t digest[BLAKE2B_DIGEST]);
 
-/* The same of eight messages of one size: side by side, where the processor can. */
-enum { BLAKE2B_AT_ONCE = 8 };
-void blake2b_macs(const blake2b_key *prepared, const uint8_t *const data[BLAKE2B_AT_ONCE], size_t size,
-                  uint8_t digests[BLAKE2B_AT_ONCE][BLAKE2B_DIGEST]);
-
 #endif

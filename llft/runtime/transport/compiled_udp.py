@@ -13,18 +13,21 @@ from typing import Any, Final
 from llft import originals
 from llft.identifiers import BirthId, GroupId
 from llft.runtime.transport import sockets
-from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel
+from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel, Version, gmac_keys
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.senders import NOWHERE
 from llft.runtime.transport.udp import BATCH_DATAGRAMS, UdpTransport
 
 Datagrams: Callable[..., Any] | None
+BY_INSTRUCTIONS: bool
+"""Whether this processor has some for GMAC."""
 try:
+    from llft.runtime.transport.datagrams import GMAC_BY_INSTRUCTIONS
     from llft.runtime.transport.datagrams import Datagrams as CompiledDatagrams
 except ModuleNotFoundError:
-    Datagrams = None
+    Datagrams, BY_INSTRUCTIONS = None, False
 else:
-    Datagrams = CompiledDatagrams
+    Datagrams, BY_INSTRUCTIONS = CompiledDatagrams, GMAC_BY_INSTRUCTIONS
 AVAILABLE: Final = Datagrams is not None
 LINE_DESTINATIONS_MAX: Final = 16
 _PORT_BITS: Final = 16
@@ -37,6 +40,9 @@ def line_of(transport: object) -> CompiledUdpTransport | None:
 
 
 class CompiledUdpTransport(UdpTransport):
+    def _version(self) -> Version:
+        return Version.GMAC if BY_INSTRUCTIONS else Version.BLAKE2B
+
     def _begin(self, keys: KeyRing, birth_id: BirthId) -> None:
         assert Datagrams is not None, "the compiled lane has it"
         self._datagrams = Datagrams(
@@ -46,6 +52,7 @@ class CompiledUdpTransport(UdpTransport):
             own_birth=BIRTH.pack(*birth_id),
             keys={number: keys.key(number) for number in keys.numbers()},
             person=DATAGRAM_PURPOSE,
+            gmac_keys=gmac_keys(keys),
         )
         sockets.be_patient(self._sockets[-1])
         self._filenos = tuple(sock.fileno() for sock in reversed(self._sockets))

@@ -20,6 +20,7 @@
 #include "../../wire/crc32.h"
 #include "blake2b.h"
 #include "datagrams.h"
+#include "gmac.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -29,7 +30,8 @@
 #endif
 
 enum {
-    VERSION = 0xF1,
+    VERSION_BLAKE2B = 0xF1, /* or, without a key, of the CRC */
+    VERSION_GMAC = 0xF2,
     BIRTH_AT = 6,
     BIRTH_BYTES = 16,
     IDENTITY_AT = 2,
@@ -47,7 +49,6 @@ enum {
     PIECES_MAX = 8,
     BATCH_BYTES = 65000,
     SEGMENTS_MAX = 64,
-    AT_ONCE_FROM = 4, /* MACs: eight side by side take as long as two or three one after the other */
 };
 
 static const uint8_t CRC_PADDING[MAC_BYTES - CRC_BYTES] = "llft, no key";
@@ -60,8 +61,6 @@ typedef union {
     uint8_t bytes[CMSG_SPACE(sizeof(int))];
 } control_for_receiving;
 
-typedef uint8_t macs_at_once[BLAKE2B_AT_ONCE][MAC_BYTES];
-
 typedef struct {
     PyObject_HEAD
     int sending_fd;
@@ -71,6 +70,7 @@ typedef struct {
     uint64_t next[CHANNELS];
     uint8_t kinds[256];
     blake2b_key *keys; /* by number */
+    gmac_key *gmac_keys;
     uint8_t *outgoing;
     uint8_t *incoming; /* AT_ONCE times what may come; pages that nothing came into are not there */
     size_t incoming_room;
@@ -93,25 +93,20 @@ static void put_crc(uint32_t crc, uint8_t *mac) {
     memcpy(mac + CRC_BYTES, CRC_PADDING, sizeof CRC_PADDING);
 }
 
-static void mac_of(const Datagrams *self, uint8_t number, const uint8_t *body, size_t size, uint8_t *mac) {
-    if (self->kinds[number] == SECRET_KEY) {
+/* Of what begins with a header whose key is there. */
+static void mac_of(const Datagrams *self, const uint8_t *body, size_t size, uint8_t *mac) {
+    uint8_t version = body[0], number = body[1];
+    if (self->kinds[number] == PUBLIC_KEY)
+        put_crc(crc32_of(body, size), mac);
+    else if (version == VERSION_GMAC)
+        gmac_mac(&self->gmac_keys[number], body, size, HEADER_BYTES, mac);
+    else
         blake2b_mac(&self->keys[number], body, size, mac);
-        return;
-    }
-    put_crc(crc32_of(body, size), mac);
 }
 
-/* Those of `count` datagrams of one size, one behind the other, if it pays and they have one key that is secret: side
- * by side. */
-static int macs_of(const Datagrams *self, const uint8_t *first, size_t size, size_t count, macs_at_once macs) {
-    const uint8_t *each[BLAKE2B_AT_ONCE];
-    if (count < AT_ONCE_FROM || size <= ENVELOPE_BYTES || self->kinds[first[1]] != SECRET_KEY) return 0;
-    for (size_t i = 0; i < BLAKE2B_AT_ONCE; i++) {
-        each[i] = first + (i < count ? i : 0) * size;
-        if (each[i][1] != first[1]) return 0;
-    }
-    blake2b_macs(&self->keys[first[1]], each, size - MAC_BYTES, macs);
-    return 1;
+static int has_key(const Datagrams *self, const uint8_t *beginning) {
+    uint8_t kind = self->kinds[beginning[1]];
+    return beginning[0] == VERSION_GMAC ? kind == SECRET_KEY : kind != NO_KEY;
 }
 
 /* -- sending -------------------------------------------------------------------------------------- */
@@ -144,7 +139,7 @@ static Py_ssize_t seal_into(Datagrams *self, const uint8_t *data, size_t length,
     put_header(self, channel, self->outgoing);
     memcpy(self->outgoing + HEADER_BYTES, data, length);
     size_t size = HEADER_BYTES + length;
-    mac_of(self, self->prefix[1], self->outgoing, size, self->outgoing + size);
+    mac_of(self, self->outgoing, size, self->outgoing + size);
     return (Py_ssize_t)size + MAC_BYTES;
 }
 
@@ -229,10 +224,12 @@ static int is_same(const uint8_t *one, const uint8_t *other, size_t size) {
     return !differs;
 }
 
-/* Whether it is to be looked at; the cheap reasons against it come first. `mac`: what it should be, or NULL. */
-static int is_authentic(Datagrams *self, const uint8_t *datagram, size_t size, const uint8_t *mac) {
-    uint8_t own_mac[MAC_BYTES];
-    if (size < ENVELOPE_BYTES || size > self->largest || datagram[0] != VERSION) {
+static int is_version(uint8_t byte) { return byte == VERSION_BLAKE2B || byte == VERSION_GMAC; }
+
+/* Whether it is to be looked at; the cheap reasons against it come first. */
+static int is_authentic(Datagrams *self, const uint8_t *datagram, size_t size) {
+    uint8_t mac[MAC_BYTES];
+    if (size < ENVELOPE_BYTES || size > self->largest || !is_version(datagram[0])) {
         self->malformed++;
         return 0;
     }
@@ -240,14 +237,11 @@ static int is_authentic(Datagrams *self, const uint8_t *datagram, size_t size, c
         self->own++;
         return 0;
     }
-    if (self->kinds[datagram[1]] == NO_KEY) {
+    if (!has_key(self, datagram)) {
         self->wrong_key++;
         return 0;
     }
-    if (mac == NULL) {
-        mac_of(self, datagram[1], datagram, size - MAC_BYTES, own_mac);
-        mac = own_mac;
-    }
+    mac_of(self, datagram, size - MAC_BYTES, mac);
     if (!is_same(mac, datagram + size - MAC_BYTES, MAC_BYTES)) {
         if (self->kinds[0] == PUBLIC_KEY)
             self->malformed++;
@@ -330,18 +324,11 @@ static size_t segment_of(struct msghdr *message, size_t size) {
 /* Those that came together, and are authentic, behind `found` others. */
 static int take_segments(Datagrams *self, const uint8_t *data, size_t size, size_t segment,
                          const struct sockaddr_in *from, int found) {
-    macs_at_once macs;
-    size_t ahead = 0, count = 0; /* so many are known of the last so many */
     do {
         size_t part = size < segment ? size : segment;
-        if (!ahead && size > segment && segment <= self->largest) {
-            count = size / segment < BLAKE2B_AT_ONCE ? size / segment : BLAKE2B_AT_ONCE;
-            ahead = macs_of(self, data, segment, count, macs) ? count : 0;
-        }
-        const uint8_t *mac = ahead ? macs[count - ahead--] : NULL;
         if (found == DATAGRAMS_AT_ONCE) {
             self->malformed++; /* no kernel puts so many together */
-        } else if (is_authentic(self, data, part, mac)) {
+        } else if (is_authentic(self, data, part)) {
             self->received_bytes += part;
             self->taken[found++] = opened(self, data, part, from);
         }
@@ -449,7 +436,7 @@ static int send_joined(Datagrams *self, const datagram_piece *pieces, int count,
     put_header(self, channel, self->outgoing);
     size_t size = HEADER_BYTES;
     for (int i = 0; i < count; size += pieces[i++].size) memcpy(self->outgoing + size, pieces[i].data, pieces[i].size);
-    mac_of(self, self->prefix[1], self->outgoing, size, self->outgoing + size);
+    mac_of(self, self->outgoing, size, self->outgoing + size);
     for (int i = 0; i < to_count; i++)
         if (send_to(self, &to[i], HEADER_BYTES + length + MAC_BYTES) < 0) return -1;
     return 0;
@@ -535,18 +522,10 @@ static int send_one_by_one(Datagrams *self, const struct sockaddr_in *to) {
 }
 
 static void seal_batch(Datagrams *self) {
-    macs_at_once macs;
-    size_t whole = self->batched - (self->last_segment < self->segment);
-    for (size_t i = 0, count; i < self->batched; i += count) {
-        uint8_t *first = self->batch + i * self->segment;
+    for (size_t i = 0; i < self->batched; i++) {
+        uint8_t *sealed = self->batch + i * self->segment;
         size_t end = (i + 1 < self->batched ? self->segment : self->last_segment) - MAC_BYTES;
-        count = i >= whole ? 0 : whole - i < BLAKE2B_AT_ONCE ? whole - i : BLAKE2B_AT_ONCE;
-        if (macs_of(self, first, self->segment, count, macs)) {
-            for (size_t k = 0; k < count; k++) memcpy(first + k * self->segment + end, macs[k], MAC_BYTES);
-        } else {
-            mac_of(self, first[1], first, end, first + end);
-            count = 1;
-        }
+        mac_of(self, sealed, end, sealed + end);
     }
 }
 
@@ -591,14 +570,21 @@ static datagram_functions FUNCTIONS = {take, hear, open_heard, as_tuple, send_pi
 
 /* -- the type ------------------------------------------------------------------------------------- */
 
+/* A number and bytes of a dictionary; 0: there are no more, -1: they are something else. */
+static int next_key(PyObject *keys, Py_ssize_t *at, long *number, char **bytes, Py_ssize_t *size) {
+    PyObject *index, *key;
+    if (!PyDict_Next(keys, at, &index, &key)) return 0;
+    *number = PyLong_AsLong(index);
+    if (PyErr_Occurred() || PyBytes_AsStringAndSize(key, bytes, size) < 0) return -1;
+    return 1;
+}
+
 static int read_keys(Datagrams *self, PyObject *keys, const uint8_t *person, Py_ssize_t person_size) {
-    PyObject *number, *key;
-    Py_ssize_t at = 0;
-    while (PyDict_Next(keys, &at, &number, &key)) {
-        long index = PyLong_AsLong(number);
-        char *bytes;
-        Py_ssize_t size;
-        if (PyErr_Occurred() || PyBytes_AsStringAndSize(key, &bytes, &size) < 0) return -1;
+    Py_ssize_t at = 0, size;
+    long index;
+    char *bytes;
+    int found;
+    while ((found = next_key(keys, &at, &index, &bytes, &size)) > 0) {
         if (index < 0 || index > 255 || size > BLAKE2B_LONGEST_KEY) {
             PyErr_SetString(PyExc_ValueError, "a key has a number up to 255 and at most 64 bytes");
             return -1;
@@ -606,12 +592,33 @@ static int read_keys(Datagrams *self, PyObject *keys, const uint8_t *person, Py_
         self->kinds[index] = size ? SECRET_KEY : PUBLIC_KEY;
         blake2b_prepare(&self->keys[index], (uint8_t *)bytes, (size_t)size, person, (size_t)person_size);
     }
-    return 0;
+    return found;
+}
+
+/* Each key that is secret has them, and no other. */
+static int read_gmac_keys(Datagrams *self, PyObject *keys, int by_instructions) {
+    Py_ssize_t at = 0, size;
+    long index;
+    char *bytes;
+    int found, missing = 0;
+    for (int number = 0; number < 256; number++) missing += self->kinds[number] == SECRET_KEY;
+    while (keys && (found = next_key(keys, &at, &index, &bytes, &size)) != 0) {
+        if (found < 0) return -1;
+        if (index < 0 || index > 255 || size != GMAC_KEYS || self->kinds[index] != SECRET_KEY) {
+            PyErr_SetString(PyExc_ValueError, "those of GMAC have 32 bytes, and the number of a key");
+            return -1;
+        }
+        gmac_prepare(&self->gmac_keys[index], (uint8_t *)bytes, by_instructions);
+        missing--;
+    }
+    if (!missing) return 0;
+    PyErr_SetString(PyExc_ValueError, "a key has none for GMAC");
+    return -1;
 }
 
 static int set_prefix_bytes(Datagrams *self, const char *prefix, Py_ssize_t size) {
-    if (size != PREFIX_BYTES || self->kinds[(uint8_t)prefix[1]] == NO_KEY) {
-        PyErr_SetString(PyExc_ValueError, "a prefix has 24 bytes, and the number of a key that is there");
+    if (size != PREFIX_BYTES || !is_version((uint8_t)prefix[0]) || !has_key(self, (uint8_t *)prefix)) {
+        PyErr_SetString(PyExc_ValueError, "a prefix has 24 bytes, a version, and the number of a key that is there");
         return -1;
     }
     memcpy(self->prefix, prefix, PREFIX_BYTES);
@@ -619,17 +626,19 @@ static int set_prefix_bytes(Datagrams *self, const char *prefix, Py_ssize_t size
 }
 
 static int begin(Datagrams *self, PyObject *args, PyObject *names) {
-    static char *NAMES[] = {"sending_fd", "largest", "prefix", "own_birth", "keys", "person", NULL};
+    static char *NAMES[] = {"sending_fd", "largest", "prefix", "own_birth", "keys", "person",
+                            "gmac_keys",  "by_instructions", NULL};
     const char *prefix, *own_birth, *person;
     Py_ssize_t largest, prefix_size, birth_size, person_size;
-    PyObject *keys;
+    PyObject *keys, *gmac_keys = NULL;
+    int by_instructions = 1;
     if (self->keys != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "it is begun once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, names, "iny#y#O!y#", NAMES, &self->sending_fd, &largest, &prefix,
+    if (!PyArg_ParseTupleAndKeywords(args, names, "iny#y#O!y#|O!p", NAMES, &self->sending_fd, &largest, &prefix,
                                      &prefix_size, &own_birth, &birth_size, &PyDict_Type, &keys, &person,
-                                     &person_size))
+                                     &person_size, &PyDict_Type, &gmac_keys, &by_instructions))
         return -1;
     if (largest < ENVELOPE_BYTES || largest > 65507 || birth_size != BIRTH_BYTES || person_size > BLAKE2B_PERSON) {
         PyErr_SetString(PyExc_ValueError, "a size is wrong");
@@ -637,10 +646,11 @@ static int begin(Datagrams *self, PyObject *args, PyObject *names) {
     }
     self->largest = (size_t)largest;
     self->keys = PyMem_Calloc(256, sizeof *self->keys);
+    self->gmac_keys = PyMem_Calloc(256, sizeof *self->gmac_keys);
     self->incoming_room = comes_together(self) ? DATAGRAMS_HEARD_BYTES : self->largest + 1;
     self->incoming = PyMem_RawMalloc(AT_ONCE * self->incoming_room);
     self->outgoing = PyMem_Malloc(self->largest);
-    if (!self->keys || !self->outgoing || !self->incoming) {
+    if (!self->keys || !self->gmac_keys || !self->outgoing || !self->incoming) {
         PyErr_NoMemory();
         return -1;
     }
@@ -648,6 +658,7 @@ static int begin(Datagrams *self, PyObject *args, PyObject *names) {
     for (int channel = 0; channel < CHANNELS; channel++) self->next[channel] = 1;
     memcpy(self->own_birth, own_birth, BIRTH_BYTES);
     if (read_keys(self, keys, (const uint8_t *)person, person_size) < 0) return -1;
+    if (read_gmac_keys(self, gmac_keys, by_instructions) < 0) return -1;
     return set_prefix_bytes(self, prefix, prefix_size);
 }
 
@@ -677,6 +688,7 @@ static PyObject *counts(Datagrams *self, PyObject *unused) {
 
 static void end(Datagrams *self) {
     PyMem_Free(self->keys);
+    PyMem_Free(self->gmac_keys);
     PyMem_Free(self->outgoing);
     PyMem_Free(self->batch);
     PyMem_RawFree(self->incoming);
@@ -704,7 +716,33 @@ static PyTypeObject DatagramsType = {
     .tp_methods = METHODS,
 };
 
-static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "datagrams", "Envelopes and UDP, compiled.", -1};
+/* For tests: what no datagram shows of it. */
+static PyObject *gmac_of(PyObject *module, PyObject *args) {
+    Py_buffer key, number, data;
+    int by_instructions;
+    if (!PyArg_ParseTuple(args, "y*y*y*p", &key, &number, &data, &by_instructions)) return NULL;
+    uint8_t keys[GMAC_KEYS] = {0}, tag[GMAC_TAG];
+    int is_key = key.len == GMAC_TAG;
+    if (is_key) {
+        gmac_key prepared;
+        memcpy(keys, key.buf, GMAC_TAG);
+        gmac_prepare(&prepared, keys, by_instructions);
+        gmac(&prepared, number.buf, (size_t)number.len, data.buf, (size_t)data.len, tag);
+    }
+    PyBuffer_Release(&key);
+    PyBuffer_Release(&number);
+    PyBuffer_Release(&data);
+    if (is_key) return PyBytes_FromStringAndSize((char *)tag, GMAC_TAG);
+    return PyErr_Format(PyExc_ValueError, "a key has 16 bytes");
+}
+
+static PyMethodDef FUNCTIONS_OF_MODULE[] = {
+    {"gmac", gmac_of, METH_VARARGS, "gmac(key, number, data, by_instructions): as the standard has it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "datagrams", "Envelopes and UDP, compiled.", -1,
+                                    FUNCTIONS_OF_MODULE};
 
 PyMODINIT_FUNC PyInit_datagrams(void) {
     crc32_begin();
@@ -714,6 +752,7 @@ PyMODINIT_FUNC PyInit_datagrams(void) {
     Py_INCREF(&DatagramsType);
     PyObject *functions = PyCapsule_New(&FUNCTIONS, DATAGRAMS_CAPSULE, NULL);
     if (PyModule_AddObject(module, "Datagrams", (PyObject *)&DatagramsType) < 0 || functions == NULL ||
+        PyModule_AddObject(module, "GMAC_BY_INSTRUCTIONS", PyBool_FromLong(gmac_has_instructions())) < 0 ||
         PyModule_AddObject(module, "functions", functions) < 0) {
         Py_XDECREF(functions);
         Py_DECREF(module);

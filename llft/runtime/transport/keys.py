@@ -4,6 +4,9 @@ A key file has one key a line, `number:hex`; `#` begins a comment. All keys are 
 highest number is used to send. So a key is replaced without a pause: add the new one to every host's file
 and restart the replicas one by one, then take the old one out in the same way.
 
+A key authenticates, and encrypts nothing: who can listen can read. It is the same for all who have it: a
+process that has it can speak as any other.
+
 Without a key file there is number 0, which everybody has. It only tells our datagrams from garbage, which
 is why the settings allow it on the loopback interface alone.
 """
@@ -48,6 +51,11 @@ class KeyRing:
 def keyed_hash(key: bytes, purpose: bytes) -> blake2b:
     """The MAC is BLAKE2b-128 under the key; `purpose` keeps datagrams and handshakes apart."""
     return blake2b(digest_size=MAC_BYTES, key=key, person=purpose)
+
+
+def derived_key(key: bytes, purpose: bytes, size: int) -> bytes:
+    """Another key, for another algorithm: of the two nobody can tell that they have anything in common."""
+    return blake2b(digest_size=size, key=key, person=purpose).digest()
 
 
 def load_keys(path: str) -> KeyRing:

@@ -1,0 +1,33 @@
+/* The faster of the two MACs of datagrams (D-15), which llft/runtime/transport/gmac.py says: AES-GMAC (NIST SP
+ * 800-38D) with the envelope's header for its number, enciphered once more under another key. By the processor's
+ * instructions where it has them; else slowly, without tables, so that how long it takes tells nothing of the key. */
+
+#ifndef LLFT_GMAC_H
+#define LLFT_GMAC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GMAC_TAG = 16, GMAC_KEYS = 32, GMAC_ROUND_KEYS = 176, GMAC_POWERS = 16 };
+
+typedef struct {
+    uint8_t round_keys[GMAC_ROUND_KEYS];     /* of GMAC */
+    uint8_t tag_round_keys[GMAC_ROUND_KEYS]; /* of what its tags are enciphered with */
+    uint64_t powers[GMAC_POWERS][2];         /* of the hash key, the highest first, as `gmac_parts.h` has them */
+    int by_instructions;
+} gmac_key;
+
+int gmac_has_instructions(void);
+
+/* `keys`: that of GMAC, and that of its tags. Without the instructions it is not done by them, whatever is asked. */
+void gmac_prepare(gmac_key *prepared, const uint8_t keys[GMAC_KEYS], int by_instructions);
+
+/* GMAC as the standard has it. */
+void gmac(const gmac_key *prepared, const uint8_t *number, size_t number_size, const uint8_t *data, size_t size,
+          uint8_t tag[GMAC_TAG]);
+
+/* The MAC of a datagram, which begins with its number. */
+void gmac_mac(const gmac_key *prepared, const uint8_t *data, size_t size, size_t number_size,
+              uint8_t mac[GMAC_TAG]);
+
+#endif
