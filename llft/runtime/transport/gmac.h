@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GMAC_TAG = 16, GMAC_KEYS = 32, GMAC_ROUND_KEYS = 176, GMAC_POWERS = 16 };
+enum { GMAC_TAG = 16, GMAC_KEYS = 32, GMAC_ROUND_KEYS = 176, GMAC_POWERS = 32 };
 
 typedef struct {
     uint8_t round_keys[GMAC_ROUND_KEYS];     /* of GMAC */

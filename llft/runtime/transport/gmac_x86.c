@@ -1,6 +1,6 @@
 /* AES-128 and GHASH by AES-NI and PCLMULQDQ, and what is long by VPCLMULQDQ, four blocks at once. See gmac_parts.h.
  *
- * A product of 256 bits is brought back to 128 once for up to sixteen blocks: each is multiplied by the power of the
+ * A product of 256 bits is brought back to 128 once for many blocks: each is multiplied by the power of the
  * hash key that is its own, and the products are added first. */
 
 #include "gmac_parts.h"
@@ -13,7 +13,14 @@
 #define FAST __attribute__((target("aes,pclmul,sse4.1")))
 #define WIDE __attribute__((target("aes,pclmul,sse4.1,avx512f,avx512vl,avx512bw,avx512dq,vpclmulqdq")))
 
-enum { BLOCK = GMAC_TAG, TOGETHER = 8, LANES = 4, WIDE_BLOCK = LANES * BLOCK, WIDE_FROM = 256 };
+enum {
+    BLOCK = GMAC_TAG,
+    TOGETHER = 8,
+    LANES = 4,
+    WIDE_BLOCK = LANES * BLOCK,
+    WIDE_TOGETHER = GMAC_POWERS / LANES,
+    WIDE_FROM = 256,
+};
 
 static int has_wide_instructions;
 
@@ -112,7 +119,7 @@ WIDE static inline __m512i wide_reduced(const wide_products *sum) {
 WIDE static __m128i absorbed_wide(const gmac_key *key, const uint8_t *data, size_t size) {
     __m512i before = _mm512_setzero_si512();
     for (size_t count; size >= WIDE_BLOCK; size -= count * WIDE_BLOCK) {
-        count = size / WIDE_BLOCK < LANES ? size / WIDE_BLOCK : LANES;
+        count = size / WIDE_BLOCK < WIDE_TOGETHER ? size / WIDE_BLOCK : WIDE_TOGETHER;
         int is_last = size < (count + 1) * WIDE_BLOCK;
         const uint64_t(*power)[2] = key->powers + (GMAC_POWERS - LANES * count);
         wide_products sum = {0};
