@@ -34,7 +34,8 @@ LARGEST = 61_440
 UDP_SEGMENT = 103
 RINGS = (KeyRing(), KeyRing({3: b"k" * 16}), KeyRing({1: b"a" * 32, 9: b"z" * 64}))
 both_versions = pytest.mark.parametrize("version", Version)
-with_and_without = pytest.mark.parametrize("by_instructions", [True, False])
+WAYS = (0, 1, 2)
+"""Of GMAC: without instructions, with some for a block, with some for four, as far as they are there."""
 SIZES = (0, 1, 7, 8, 79, 80, 81, 95, 96, 97, 127, 128, 129, 1000, LARGEST - ENVELOPE_BYTES)
 
 pytestmark = pytest.mark.skipif(
@@ -49,7 +50,7 @@ def compiled(
     sends_as: Sealer,
     fd: int = -1,
     largest: int = LARGEST,
-    by_instructions: bool = True,
+    gmac_most: int = WAYS[-1],
 ) -> object:
     return compiled_udp.Datagrams(
         sending_fd=fd,
@@ -59,7 +60,7 @@ def compiled(
         keys={number: keys.key(number) for number in keys.numbers()},
         person=DATAGRAM_PURPOSE,
         gmac_keys=gmac_keys(keys),
-        by_instructions=by_instructions,
+        gmac_most=gmac_most,
     )
 
 
@@ -105,14 +106,12 @@ def test_sends_what_the_other_opens(
 
 
 @both_versions
-@with_and_without
-def test_receives_many_at_once(
-    version: Version, by_instructions: bool, pair: tuple[socket.socket, socket.socket]
-) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_receives_many_at_once(version: Version, way: int, pair: tuple[socket.socket, socket.socket]) -> None:
     sending, hearing = pair
     keys, count = RINGS[1], 100
     sealer = Sealer(keys, 7, ANN, 4000, version)
-    datagrams = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1), by_instructions=by_instructions)
+    datagrams = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1), gmac_most=way)
     sent = [os.urandom(random.Random(number).randrange(2000)) for number in range(count)]
     for data in sent:
         sending.sendto(sealer.seal(data, Channel.TO_GROUP), hearing.getsockname())
@@ -133,8 +132,8 @@ def test_both_drop_the_same(keys: KeyRing, seed: int, pair: tuple[socket.socket,
     sending, hearing = pair
     chance = random.Random(seed)
     opener = Opener(keys, BOB)
-    by_instructions = chance.choice((True, False))
-    datagrams = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1), by_instructions=by_instructions)
+    way = chance.choice(WAYS)
+    datagrams = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1), gmac_most=way)
     opened = []
     for number in range(30):
         whose = chance.choice((keys, keys, KeyRing({3: b"another key, 16"}), KeyRing({200: b"x" * 16})))

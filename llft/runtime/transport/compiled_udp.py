@@ -22,12 +22,12 @@ Datagrams: Callable[..., Any] | None
 BY_INSTRUCTIONS: bool
 """Whether this processor has some for GMAC."""
 try:
-    from llft.runtime.transport.datagrams import GMAC_BY_INSTRUCTIONS
+    from llft.runtime.transport.datagrams import GMAC_BEST
     from llft.runtime.transport.datagrams import Datagrams as CompiledDatagrams
 except ModuleNotFoundError:
     Datagrams, BY_INSTRUCTIONS = None, False
 else:
-    Datagrams, BY_INSTRUCTIONS = CompiledDatagrams, GMAC_BY_INSTRUCTIONS
+    Datagrams, BY_INSTRUCTIONS = CompiledDatagrams, GMAC_BEST > 0
 AVAILABLE: Final = Datagrams is not None
 LINE_DESTINATIONS_MAX: Final = 16
 _PORT_BITS: Final = 16

@@ -596,7 +596,7 @@ static int read_keys(Datagrams *self, PyObject *keys, const uint8_t *person, Py_
 }
 
 /* Each key that is secret has them, and no other. */
-static int read_gmac_keys(Datagrams *self, PyObject *keys, int by_instructions) {
+static int read_gmac_keys(Datagrams *self, PyObject *keys, int most) {
     Py_ssize_t at = 0, size;
     long index;
     char *bytes;
@@ -608,7 +608,7 @@ static int read_gmac_keys(Datagrams *self, PyObject *keys, int by_instructions) 
             PyErr_SetString(PyExc_ValueError, "those of GMAC have 32 bytes, and the number of a key");
             return -1;
         }
-        gmac_prepare(&self->gmac_keys[index], (uint8_t *)bytes, by_instructions);
+        gmac_prepare(&self->gmac_keys[index], (uint8_t *)bytes, most);
         missing--;
     }
     if (!missing) return 0;
@@ -627,18 +627,18 @@ static int set_prefix_bytes(Datagrams *self, const char *prefix, Py_ssize_t size
 
 static int begin(Datagrams *self, PyObject *args, PyObject *names) {
     static char *NAMES[] = {"sending_fd", "largest", "prefix", "own_birth", "keys", "person",
-                            "gmac_keys",  "by_instructions", NULL};
+                            "gmac_keys",  "gmac_most", NULL};
     const char *prefix, *own_birth, *person;
     Py_ssize_t largest, prefix_size, birth_size, person_size;
     PyObject *keys, *gmac_keys = NULL;
-    int by_instructions = 1;
+    int gmac_most = GMAC_WIDE;
     if (self->keys != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "it is begun once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, names, "iny#y#O!y#|O!p", NAMES, &self->sending_fd, &largest, &prefix,
+    if (!PyArg_ParseTupleAndKeywords(args, names, "iny#y#O!y#|O!i", NAMES, &self->sending_fd, &largest, &prefix,
                                      &prefix_size, &own_birth, &birth_size, &PyDict_Type, &keys, &person,
-                                     &person_size, &PyDict_Type, &gmac_keys, &by_instructions))
+                                     &person_size, &PyDict_Type, &gmac_keys, &gmac_most))
         return -1;
     if (largest < ENVELOPE_BYTES || largest > 65507 || birth_size != BIRTH_BYTES || person_size > BLAKE2B_PERSON) {
         PyErr_SetString(PyExc_ValueError, "a size is wrong");
@@ -658,7 +658,7 @@ static int begin(Datagrams *self, PyObject *args, PyObject *names) {
     for (int channel = 0; channel < CHANNELS; channel++) self->next[channel] = 1;
     memcpy(self->own_birth, own_birth, BIRTH_BYTES);
     if (read_keys(self, keys, (const uint8_t *)person, person_size) < 0) return -1;
-    if (read_gmac_keys(self, gmac_keys, by_instructions) < 0) return -1;
+    if (read_gmac_keys(self, gmac_keys, gmac_most) < 0) return -1;
     return set_prefix_bytes(self, prefix, prefix_size);
 }
 
@@ -719,14 +719,14 @@ static PyTypeObject DatagramsType = {
 /* For tests: what no datagram shows of it. */
 static PyObject *gmac_of(PyObject *module, PyObject *args) {
     Py_buffer key, number, data;
-    int by_instructions;
-    if (!PyArg_ParseTuple(args, "y*y*y*p", &key, &number, &data, &by_instructions)) return NULL;
+    int most;
+    if (!PyArg_ParseTuple(args, "y*y*y*i", &key, &number, &data, &most)) return NULL;
     uint8_t keys[GMAC_KEYS] = {0}, tag[GMAC_TAG];
     int is_key = key.len == GMAC_TAG;
     if (is_key) {
         gmac_key prepared;
         memcpy(keys, key.buf, GMAC_TAG);
-        gmac_prepare(&prepared, keys, by_instructions);
+        gmac_prepare(&prepared, keys, most);
         gmac(&prepared, number.buf, (size_t)number.len, data.buf, (size_t)data.len, tag);
     }
     PyBuffer_Release(&key);
@@ -737,7 +737,7 @@ static PyObject *gmac_of(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef FUNCTIONS_OF_MODULE[] = {
-    {"gmac", gmac_of, METH_VARARGS, "gmac(key, number, data, by_instructions): as the standard has it."},
+    {"gmac", gmac_of, METH_VARARGS, "gmac(key, number, data, most): as the standard has it."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -752,7 +752,7 @@ PyMODINIT_FUNC PyInit_datagrams(void) {
     Py_INCREF(&DatagramsType);
     PyObject *functions = PyCapsule_New(&FUNCTIONS, DATAGRAMS_CAPSULE, NULL);
     if (PyModule_AddObject(module, "Datagrams", (PyObject *)&DatagramsType) < 0 || functions == NULL ||
-        PyModule_AddObject(module, "GMAC_BY_INSTRUCTIONS", PyBool_FromLong(gmac_has_instructions())) < 0 ||
+        PyModule_AddIntConstant(module, "GMAC_BEST", gmac_best()) < 0 ||
         PyModule_AddObject(module, "functions", functions) < 0) {
         Py_XDECREF(functions);
         Py_DECREF(module);

@@ -1,9 +1,10 @@
 from collections.abc import Mapping, Sequence
 
-GMAC_BY_INSTRUCTIONS: bool
+GMAC_BEST: int
+"""How this processor does it: 0 without instructions, 1 by some for a block, 2 by some for four."""
 
-def gmac(key: bytes, number: bytes, data: bytes, by_instructions: bool) -> bytes:
-    """As the standard has it."""
+def gmac(key: bytes, number: bytes, data: bytes, most: int) -> bytes:
+    """As the standard has it, in one of these ways."""
 
 class Datagrams:
     def __init__(
@@ -15,7 +16,7 @@ class Datagrams:
         keys: Mapping[int, bytes],
         person: bytes,
         gmac_keys: Mapping[int, bytes] = ...,
-        by_instructions: bool = True,
+        gmac_most: int = 2,
     ) -> None: ...
     def seal(self, data: bytes, channel: int) -> bytes: ...
     def send(self, data: bytes, channel: int, addresses: Sequence[tuple[str, int]]) -> None: ...

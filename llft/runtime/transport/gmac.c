@@ -6,22 +6,22 @@
 
 enum { PLAIN_NUMBER = 12 }; /* of so many bytes it is taken as it is, with a count behind it */
 
-void gmac_prepare(gmac_key *prepared, const uint8_t keys[GMAC_KEYS], int by_instructions) {
+void gmac_prepare(gmac_key *prepared, const uint8_t keys[GMAC_KEYS], int most) {
     uint8_t hash_key[GMAC_TAG] = {0};
     portable_expand(prepared->round_keys, keys);
     portable_expand(prepared->tag_round_keys, keys + GMAC_TAG);
     portable_encipher(prepared->round_keys, hash_key);
     portable_powers(prepared->powers, hash_key);
-    prepared->by_instructions = by_instructions && gmac_has_instructions();
+    prepared->by = most < gmac_best() ? most : gmac_best();
 }
 
 static void hash(const gmac_key *key, const uint8_t *data, size_t size, uint64_t first, uint64_t second,
                  uint8_t found[GMAC_TAG]) {
-    (key->by_instructions ? fast_hash : portable_hash)(key, data, size, first, second, found);
+    (key->by == GMAC_PORTABLE ? portable_hash : fast_hash)(key, data, size, first, second, found);
 }
 
 static void encipher(const gmac_key *key, const uint8_t round_keys[GMAC_ROUND_KEYS], uint8_t block[GMAC_TAG]) {
-    (key->by_instructions ? fast_encipher : portable_encipher)(round_keys, block);
+    (key->by == GMAC_PORTABLE ? portable_encipher : fast_encipher)(round_keys, block);
 }
 
 void gmac(const gmac_key *prepared, const uint8_t *number, size_t number_size, const uint8_t *data, size_t size,

@@ -14,13 +14,17 @@ typedef struct {
     uint8_t round_keys[GMAC_ROUND_KEYS];     /* of GMAC */
     uint8_t tag_round_keys[GMAC_ROUND_KEYS]; /* of what its tags are enciphered with */
     uint64_t powers[GMAC_POWERS][2];         /* of the hash key, the highest first, as `gmac_parts.h` has them */
-    int by_instructions;
+    int by;
 } gmac_key;
 
-int gmac_has_instructions(void);
+/* How it is done: without instructions, by some for a block, by some for four. */
+enum { GMAC_PORTABLE, GMAC_FAST, GMAC_WIDE };
 
-/* `keys`: that of GMAC, and that of its tags. Without the instructions it is not done by them, whatever is asked. */
-void gmac_prepare(gmac_key *prepared, const uint8_t keys[GMAC_KEYS], int by_instructions);
+/* Of these the most that this processor can. */
+int gmac_best(void);
+
+/* `keys`: that of GMAC, and that of its tags. It is done by `most`, or less if the processor can do no more. */
+void gmac_prepare(gmac_key *prepared, const uint8_t keys[GMAC_KEYS], int most);
 
 /* GMAC as the standard has it. */
 void gmac(const gmac_key *prepared, const uint8_t *number, size_t number_size, const uint8_t *data, size_t size,

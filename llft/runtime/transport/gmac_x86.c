@@ -22,16 +22,16 @@ enum {
     WIDE_FROM = 256,
 };
 
-static int has_wide_instructions;
-
-int gmac_has_instructions(void) {
+int gmac_best(void) {
     static int known = -1;
     if (known < 0) {
         __builtin_cpu_init();
-        has_wide_instructions = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                                __builtin_cpu_supports("vpclmulqdq");
-        known = __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+        int is_fast = __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul") &&
+                      __builtin_cpu_supports("sse4.1");
+        int is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("vpclmulqdq");
+        known = !is_fast ? GMAC_PORTABLE : is_wide ? GMAC_WIDE : GMAC_FAST;
     }
     return known;
 }
@@ -138,7 +138,7 @@ FAST void fast_hash(const gmac_key *key, const uint8_t *data, size_t size, uint6
                     uint8_t hash[GMAC_TAG]) {
     uint8_t rest[(TOGETHER + 1) * BLOCK];
     __m128i sum = _mm_setzero_si128();
-    if (size >= WIDE_FROM && has_wide_instructions) {
+    if (size >= WIDE_FROM && key->by == GMAC_WIDE) {
         sum = absorbed_wide(key, data, size);
         data += size / WIDE_BLOCK * WIDE_BLOCK;
         size %= WIDE_BLOCK;
@@ -153,7 +153,7 @@ FAST void fast_hash(const gmac_key *key, const uint8_t *data, size_t size, uint6
     _mm_storeu_si128((__m128i *)hash, backwards(absorbed(key, sum, (const __m128i *)rest, count + 1)));
 }
 #else
-int gmac_has_instructions(void) { return 0; }
+int gmac_best(void) { return GMAC_PORTABLE; }
 void fast_encipher(const uint8_t round_keys[GMAC_ROUND_KEYS], uint8_t block[GMAC_TAG]) {}
 void fast_hash(const gmac_key *key, const uint8_t *data, size_t size, uint64_t first, uint64_t second,
                uint8_t hash[GMAC_TAG]) {}
