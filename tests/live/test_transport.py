@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import select
 import socket
 import time
@@ -170,7 +171,7 @@ def test_lanes_hear_each_other_whichever_mac_they_send(opened: Opened) -> None:
     for one, other, number in ((plain, quick, 2), (quick, plain, 1)):
         one.transmit(birth(number), b"for you")
         assert received(other, 1) == [b"for you"]
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as pulse:
+        with socket.socket(fileno=os.dup(one.sending_fileno)) as pulse:
             pulse.sendto(one.seal_pulse(b"beat"), other.address)
         assert received(other, 1) == [b"beat"]
         dropped = {name: count for name, count in other.statistics().items() if name.startswith("dropped")}
