@@ -9,6 +9,7 @@ import random
 import socket
 import struct
 from collections.abc import Iterator
+from zlib import crc32
 
 import pytest
 
@@ -20,6 +21,7 @@ from llft.runtime.transport.envelope import (
     DATAGRAM_PURPOSE,
     ENVELOPE_BYTES,
     HEADER_BYTES,
+    MAC_BYTES,
     Channel,
     Opener,
     Sealer,
@@ -209,6 +211,19 @@ def test_a_channel_that_is_none_is_dropped(pair: tuple[socket.socket, socket.soc
     assert datagrams.receive(hearing.fileno(), 256) == []  # type: ignore[attr-defined]
     assert datagrams.counts()["malformed"] == 1  # type: ignore[attr-defined]
     assert Opener(keys, BOB).open(sealed) is None
+
+
+def test_a_crc_is_no_gmac(pair: tuple[socket.socket, socket.socket]) -> None:
+    """What says that it has one, under the key that everybody has."""
+    sending, hearing = pair
+    keys = RINGS[0]
+    body = bytes((Version.GMAC, 0)) + Sealer(keys, 7, ANN, 4000).seal(b"data", Channel.TO_GROUP)[2:-MAC_BYTES]
+    sealed = body + crc32(body).to_bytes(4, "big") + b"llft, no key"
+    datagrams, opener = compiled(keys, BOB, sends_as=Sealer(keys, 7, BOB, 1)), Opener(keys, BOB)
+    sending.sendto(sealed, hearing.getsockname())
+    assert datagrams.receive(hearing.fileno(), 256) == []  # type: ignore[attr-defined]
+    assert opener.open(sealed) is None
+    assert datagrams.counts()["wrong_key"] == opener.dropped["wrong_key"] == 1  # type: ignore[attr-defined]
 
 
 def test_misuse_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
