@@ -261,7 +261,7 @@ PyObject *wait_in_turn(const asked_t *asked, int64_t *now_ns, outcome_t *outcome
             give(dialogue.running, result);
             result = wait_at_gate(me);
         }
-        *outcome = turn == GOES_ON ? ARRIVED : turn == IS_LEFT ? LEAVE : wait_for_network(now_ns, &me->asked);
+        *outcome = turn == GOES_ON ? ARRIVED : turn == IS_LEFT ? LEAVE : wait_for_network(now_ns, asked);
         if (turn != NOBODY_YET || *outcome != ARRIVED)
             return result;
         dialogue.picks = 0;
