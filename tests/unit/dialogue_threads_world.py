@@ -114,6 +114,7 @@ class Threaded:
         if result is native.HANDED:
             with self._lock:
                 self.server.dialogues.was_noticed()
+                self.server.line.was_woken()
             return True, self._wait(self._local.thread)
         self._speak()
         return (left == () if left is not None else result is not None), result
@@ -212,14 +213,17 @@ class Threaded:
                     self.server.step(events.MessageReceived(self.server.heard.popleft()))
             self.settle()
 
-    def end(self) -> None:
-        """What is in a dialogue is the core's."""
+    def break_off(self) -> None:
+        """What is in a dialogue is the core's: the call of who waits there; the others are at their gates."""
         self.settle()
         with self._lock:
             for _ in range(self.server.take_back()):
                 self.server.step(events.MessageReceived(self.server.heard.popleft()))
-            self.server.talks = False
         self.settle()
+
+    def end(self) -> None:
+        self.break_off()
+        self.server.talks = False
 
 
 def _woken() -> int:

@@ -702,6 +702,9 @@ class Line:
     def wake(self) -> None:
         os.eventfd_write(self._wake_fd, 1)
 
+    def was_woken(self) -> None:
+        os.eventfd_read(self._wake_fd)
+
     def line(self, birth_id: BirthId, group_id: int) -> tuple[Any, int, int, bytes, Any]:
         to = (self._client.getsockname(),)
         newest = self._window(birth_id, Channel.TO_GROUP).newest

@@ -79,6 +79,9 @@ class Run:
                 client.call(Receive(number, 1 << 16, blocking=False))
             if self.draw.random() < 0.7:
                 self.servers["backup"].hear()
+            if self.draw.random() < 0.2:
+                for server in self.servers.values():
+                    server.break_off()
 
     def end(self) -> None:
         for server in self.servers.values():
