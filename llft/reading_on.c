@@ -44,6 +44,7 @@ static struct {
 static int calls, calls_max = 1;
 static PyObject *waiting; /* a list: what the main thread is to do before it goes on */
 static PyObject *collector; /* makes a collection that is due, and begins to count anew; NULL: the usual way does */
+static PyObject *interrupter; /* what waits, if this is the main thread; NULL: nobody adds to it in a call */
 
 /* The usual way takes levels of the stack that a call in a run does not. Where there is not room for both, all
  * go the usual way: else a RecursionError would come at another call than at other replicas. And who traces or
@@ -70,11 +71,15 @@ bool may_be_made(int levels) {
     return calls + (collector ? 0 : 1) < calls_max && waiting && !PyList_GET_SIZE(waiting) && is_plain(levels);
 }
 
-/* The collection comes behind the call, as it does the usual way (`interpose.passage`). */
+/* The collection comes behind the call, as it does the usual way (`interpose.passage`), and so does what other
+ * threads have asked the main one for meanwhile. */
 int was_made(void) {
-    if (++calls < calls_max || !collector)
+    PyObject *behind = ++calls < calls_max ? NULL : collector;
+    if (!behind && PyList_GET_SIZE(waiting))
+        behind = interrupter;
+    if (!behind)
         return 0;
-    PyObject *done = PyObject_CallNoArgs(collector);
+    PyObject *done = PyObject_CallNoArgs(behind);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
@@ -357,6 +362,13 @@ static PyObject *collect_with(PyObject *module, PyObject *function) {
     Py_RETURN_NONE;
 }
 
+/* interrupt_with(function) */
+static PyObject *interrupt_with(PyObject *module, PyObject *function) {
+    (void)module;
+    Py_XSETREF(interrupter, Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
 static PyObject *called(PyObject *module, PyObject *none) {
     (void)module, (void)none;
     return PyBool_FromLong(++calls >= calls_max);
@@ -385,6 +397,7 @@ static PyMethodDef methods[] = {
     {"is_open", is_open, METH_NOARGS, "Whether a run is lent."},
     {"close", close_run, METH_NOARGS, "Take it back: what was called."},
     {"collect_with", collect_with, METH_O, "What makes a collection that is due behind a call of a dialogue."},
+    {"interrupt_with", interrupt_with, METH_O, "What does what the main thread was asked for meanwhile."},
     {"begin", begin, METH_VARARGS, "What must be empty, and how many calls are between two collections."},
     {"called", called, METH_NOARGS, "A call the usual way: whether a collection is due."},
     {"calls", get_calls, METH_NOARGS, "Since the last collection."},

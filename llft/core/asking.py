@@ -12,7 +12,8 @@ asked, however often.
     overdue    no answer within PATIENCE: all are asked, and whoever kept the group waiting is in doubt
 
 A backup in doubt is not asked alone for DOUBT_INTERVALS, nor before it has come to where it was asked for:
-one that is slow, or stopped and not removed yet, holds up one reply for PATIENCE, and no other.
+one that is slow, or stopped and not removed yet, holds up one reply for PATIENCE, and no other. The next one
+is asked alone meanwhile.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class Asking:
         self._announced = 0
         self.is_lent = False
         """A dialogue sees to it (D-74)."""
+        self.lent_of: BirthId = NO_BIRTH
+        """Who is asked there."""
         self.answer_wanted = False
         """At a backup: the primary waits for its watermark."""
 
@@ -167,14 +170,16 @@ class Asking:
             self.replica.intra.on_heartbeat_timer()
 
     def who_is_enough(self) -> BirthId:
-        """The backup of rank 2, if its answer commits (D-70, D-71), and if it is known to answer."""
-        watermarks = self.messaging.watermarks
+        """The first backup whose answer commits (D-70, D-71), if it is known to answer; where no disk is
+        waited for, else the next one that is."""
+        watermarks, durability, backups = self.messaging.watermarks, self.durability, self.standing.backups
         several = len(watermarks.of_member) > 1
         if not watermarks.of_member or (several and self.replica.config.output_commit_level > 1):
             return NO_BIRTH
-        first = self.standing.backups[0]
-        enough = watermarks.counts(first) and self.durability.counts(first)
-        return first if enough and not self._is_doubted(first) else NO_BIRTH
+        for backup in backups[:1] if durability.wanted else backups:
+            if watermarks.counts(backup) and durability.counts(backup) and not self._is_doubted(backup):
+                return backup
+        return NO_BIRTH
 
     def _is_doubted(self, backup: BirthId) -> bool:
         behind = self.messaging.watermarks.of_member[backup] < self._doubted_end

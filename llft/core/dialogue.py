@@ -10,8 +10,8 @@ core would have done. Before anything else happens to the core it is *taken back
 Laws:
 
 * It is lent to the thread that has the token when it may have to wait for these connections, and nobody else
-  could go on: none in the run queue, none parked that something has happened to, or that waits for one of the
-  same connections.
+  could go on: none in the run queue, none parked that something has happened to. Threads that are parked for
+  connections that are lent, and those that wait for other threads, may go on in it (`dialogue_threads`).
 * Taken back, the core is as if it had been stepped with every datagram and every call, one by one; what is in
   the outbox is what these steps would have journalled.
 * What the core does for reasons of its own (deadlines, other datagrams, silence, flow control, commits) it
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llft.core.determinizer.sockets import LISTENER
 from llft.core.dialogue_lent import Kinds, Lender, Lent
 from llft.core.dialogue_made import Made, Taker
 from llft.core.messaging.connection import Connection
@@ -42,14 +41,21 @@ class Dialogue:
         """Those that are lent."""
 
     def lend(
-        self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds, patience_ns: int = 0
+        self,
+        thread: ThreadId,
+        fds: list[int],
+        now_ns: int,
+        kinds: Kinds,
+        patience_ns: int = 0,
+        *,
+        with_others: bool = False,
     ) -> Lent | None:
         """To the thread that is out and may have to wait for these descriptors; None: not now. `patience_ns`:
-        so long a beat of a primary's can wait."""
-        lent = self._lender.lend(thread, fds, now_ns, kinds, patience_ns)
+        so long a beat of a primary's can wait. `with_others`: the token may go to other threads there."""
+        lent = self._lender.lend(thread, fds, now_ns, kinds, patience_ns, with_others=with_others)
         if lent is not None:
             table = self._replica.messaging.table.by_fd
-            self._connections = [table[fd] for fd in fds if fd != LISTENER]
+            self._connections = [table[fd] for fd in lent.fds]
         return lent
 
     @property
@@ -63,7 +69,7 @@ class Dialogue:
         if not connections or replica.standing.role != (PRIMARY if replica.live else BACKUP):
             raise InvariantError("dialogue_of_nobody", role=replica.standing.role)
         taken = any(remote.taken for remote in made.remotes) or made.fellow is not None
-        if made.calls or taken:
+        if made.calls or taken or made.threads is not None:
             try:
                 self._taker.take_in(connections, made)
                 replica.settle(from_outside=taken)

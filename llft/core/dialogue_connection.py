@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import next_key
 from llft.wire.fragment import Reassembly
+
+if TYPE_CHECKING:
+    from llft.core.replica import Replica
 
 FRAGMENTS_MAX: Final = 2048
 FRAGMENTED_MAX: Final = 1 << 20
@@ -60,4 +63,23 @@ def numbers_of(connection: Connection, nothings: tuple[int, int]) -> tuple[int, 
         *(c.members_timestamp, c.heard_ns, c.ack_due_ns, c.retransmit_ns),
         *nothings,
         *c.connection_id,
+    )
+
+
+def is_plain(replica: Replica, connection: Connection) -> bool:
+    """Open at both ends, and nothing is missing, held back, half read or of another view."""
+    c = connection
+    if not c.in_prefix or c.reset_reason or c.closed_here or c.half_closed_here or c.half_closed_there:
+        return False
+    if not (c.settled and c.established) or c.frozen or c.birth_order_end or c.in_base < 0:
+        return False
+    if c.pending or c.nacks or c.read_offset or c.delivered_view != c.in_view:
+        return False
+    outside = replica.determinizer.engine.outside
+    return (
+        replica.messaging.lane.by_prefix.get(c.in_prefix) is c
+        and all(message.view == c.in_view and not message.flags for message in c.received)
+        and c.fd not in outside.descriptors.peeked
+        and c.fd not in outside.descriptors.unsettled
+        and begun(replica.messaging.reassembly, c) is not None
     )

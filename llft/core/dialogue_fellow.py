@@ -83,7 +83,7 @@ class Fellows:
         """At a primary."""
         replica, messaging, asking = self._replica, self._messaging, self._replica.asking
         orders, known = messaging.lane.orders, messaging.watermarks.of_member
-        one = asking.who_is_enough()
+        one = asking.lent_of = asking.who_is_enough()
         others = [offset for backup, offset in known.items() if backup != one]
         behind = min(others, default=orders.end)
         first = max(min(known[one], max(behind, asking.told_end), orders.unreflected), orders.start)
@@ -136,7 +136,7 @@ class Fellows:
                 body: Any = decode_body(MessageType.HEARTBEAT, made.beat)
                 replica.intra.on_beats(made.beats, made.beat_watermark, body)
             return
-        one = asking.who_is_enough()
+        one = asking.lent_of
         self._messaging.watermarks.hold(one, made.held)
         self._messaging.waiting_for_backups = made.wanted
         asking.told_ns, asking.told_end = made.told_ns, made.told_end

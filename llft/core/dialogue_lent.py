@@ -10,9 +10,11 @@ from llft.config import Replication
 from llft.core.determinizer.operation_ids import RANDOM, parking_id
 from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
-from llft.core.dialogue_connection import begun, numbers_of
+from llft.core.dialogue_connection import begun, is_plain, numbers_of
 from llft.core.dialogue_fellow import Fellow, Fellows
+from llft.core.dialogue_numbers import CLOCK_IDS, clocks_of, who_is
 from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
+from llft.core.dialogue_threads import PARKED, LentThreads, Threads
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import BACKUP, PRIMARY
@@ -24,9 +26,6 @@ from llft.wire.order import GENERAL, SOCKET, Entry, OrderContext
 if TYPE_CHECKING:
     from llft.core.replica import Replica
 
-CLOCK_IDS: Final = (0, 1, 2)
-"""Those that a dialogue knows, as runs do."""
-LEAST: Final = -(1 << 63)
 ENTRIES_MAX: Final = 1024
 """Of a backup's log, at a time."""
 CONNECTIONS_MAX: Final = 128
@@ -53,6 +52,10 @@ class Lent(NamedTuple):
     message behind it, if it has begun to come: how many fragments it has, and those that are here."""
     fellow: Fellow | None
     """Who is asked for the output commit, or asks; None: nobody."""
+    threads: LentThreads | None
+    """None: there is one that counts."""
+    fds: list[int]
+    """Of the connections."""
 
 
 class Lender:
@@ -61,6 +64,7 @@ class Lender:
         self._messaging = replica.messaging
         self._engine = replica.determinizer.engine
         self._fellows, self._may_ask, self.deadline_ns = Fellows(replica), False, 0
+        self._threads = Threads(replica)
         config = replica.config
         self._possible = (
             isinstance(self._engine, TokenEngine)
@@ -69,19 +73,46 @@ class Lender:
         )
 
     def lend(
-        self, thread: ThreadId, fds: list[int], now_ns: int, kinds: Kinds, patience_ns: int
+        self,
+        thread: ThreadId,
+        fds: list[int],
+        now_ns: int,
+        kinds: Kinds,
+        patience_ns: int,
+        *,
+        with_others: bool,
     ) -> Lent | None:
-        """To the thread that is out and may have to wait for these descriptors; None: not now."""
-        replica = self._replica
-        if not self._possible or not self._is_quiet(thread, fds, now_ns) or self._deadline_ns() <= now_ns:
+        """To the thread that is out and may have to wait for these descriptors; None: not now. `with_others`:
+        other threads may go on there as well."""
+        replica, others = self._replica, frozenset[ThreadId]()
+        if not self._possible or not self._is_quiet(thread, now_ns):
+            return None
+        threads = self._threads.lend(thread, self) if with_others else None
+        if not self._threads.can_run_on(with_others=threads is not None):
+            return None
+        if threads is not None:
+            fds = list(dict.fromkeys([*fds, *threads.fds]))
+            others = frozenset([row[0] for row in threads.rows if row[1] == PARKED])
+        if (replica.live and not self._threads.are_free(fds, others)) or self._deadline_ns() <= now_ns:
             return None
         connections = self._connections(fds)
         if connections is None or not (replica.live or self._may_follow()):
             return None
+        return self._lent(thread, kinds, patience_ns, connections, threads)
+
+    def _lent(
+        self,
+        thread: ThreadId,
+        kinds: Kinds,
+        patience_ns: int,
+        connections: list[Connection],
+        threads: LentThreads | None,
+    ) -> Lent | None:
+        """None: it would be too much."""
+        replica, lane = self._replica, self._messaging.lane
         groups = list(dict.fromkeys([connection.remote_group_id for connection in connections]))
         if len(groups) > GROUPS_MAX:
             return None
-        lane = self._messaging.lane
         # Whoever asks looks at two sockets for every message, so it is not lent for nothing.
         waits = any(lane.held[group_id].waits for group_id in groups)
         self._may_ask = self._may_ask and (waits or not self._nobody_is_asked())
@@ -90,7 +121,7 @@ class Lender:
         numbers = (
             *self._numbers(thread, kinds, self._late_ns(connections, patience_ns)),
             int(not replica.live and self._has_read_all(connections)),
-            *self._who(),
+            *who_is(replica.standing),
         )
         remotes = [remote_of(group_id, lane.held[group_id]) for group_id in groups]
         lent = [(groups.index(each.remote_group_id), *self._lent_of(each)) for each in connections]
@@ -105,7 +136,17 @@ class Lender:
             remotes,
             lent,
             self._fellows.lend(groups, connections, may_ask=self._may_ask),
+            threads,
+            [connection.fd for connection in connections],
         )
+
+    def can_lend(self, fds: list[int]) -> bool:
+        """Besides the others."""
+        found = [fd for fd in fds if fd != LISTENER]
+        return not found or self._connections(found) is not None
+
+    def count(self, kind: int, identifier: int) -> tuple[int, int]:
+        return self._count(self._context(), kind, identifier)
 
     def _connections(self, fds: list[int]) -> list[Connection] | None:
         """Those of the descriptors; None: one of them cannot be lent."""
@@ -117,7 +158,7 @@ class Lender:
             if fd == LISTENER:
                 continue
             connection = table.get(fd)
-            if connection is None or not self._is_plain(connection):
+            if connection is None or not is_plain(self._replica, connection):
                 return None
             held = lane.held[connection.remote_group_id]
             if held.view != connection.in_view or (live and not self._may_speak(connection, held)):
@@ -145,15 +186,15 @@ class Lender:
         assert isinstance(engine, TokenEngine)
         return engine.log
 
-    def _is_quiet(self, thread: ThreadId, fds: list[int], now_ns: int) -> bool:
-        """Nobody else could go on, and nothing is to be done but what the thread does."""
+    def _is_quiet(self, thread: ThreadId, now_ns: int) -> bool:
+        """Nothing is to be done but what the threads do."""
         replica, messaging, engine = self._replica, self._messaging, self._engine
         assert isinstance(engine, TokenEngine)
         if replica.standing.role != (PRIMARY if replica.live else BACKUP):
             return False
         if now_ns - replica.last_step_ns > replica.pause_ns or replica.transfer.recipients:
             return False
-        if not engine.is_out(thread) or engine.scheduler.run_queue or engine.completions:
+        if not engine.is_out(thread) or engine.completions:
             return False
         if not replica.live:
             asking = replica.asking
@@ -163,8 +204,6 @@ class Lender:
         return (
             not engine.held
             and engine.waiters.is_quiet()
-            and not (LISTENER in fds and messaging.pending_accept)
-            and self._nobody_waits_for(fds)
             and not messaging.silent
             and not messaging.flow.too_many_acks
             and (self._may_ask or self._nobody_is_asked())
@@ -173,31 +212,6 @@ class Lender:
 
     def _nobody_is_asked(self) -> bool:
         return not (self._messaging.waiting_for_backups or self._replica.asking.under_way)
-
-    def _nobody_waits_for(self, fds: list[int]) -> bool:
-        """Nor for any other descriptor that something has happened to."""
-        touched, engine = self._messaging.indexes.touched.so_far(), self._engine
-        if touched is None:
-            return False
-        return not any(engine.waiters.somebody_waits_for(fd, engine.parked) for fd in (*fds, *touched))
-
-    def _is_plain(self, connection: Connection) -> bool:
-        """Open at both ends, and nothing is missing, held back, half read or of another view."""
-        c = connection
-        if not c.in_prefix or c.reset_reason or c.closed_here or c.half_closed_here or c.half_closed_there:
-            return False
-        if not (c.settled and c.established) or c.frozen or c.birth_order_end or c.in_base < 0:
-            return False
-        if c.pending or c.nacks or c.read_offset or c.delivered_view != c.in_view:
-            return False
-        outside = self._engine.outside
-        return (
-            self._messaging.lane.by_prefix.get(c.in_prefix) is c
-            and all(message.view == c.in_view and not message.flags for message in c.received)
-            and c.fd not in outside.descriptors.peeked
-            and c.fd not in outside.descriptors.unsettled
-            and begun(self._messaging.reassembly, c) is not None
-        )
 
     def _may_speak(self, connection: Connection, held: HeldOrder) -> bool:
         """At a primary: what it says leaves at once, and nobody is asked for it."""
@@ -256,7 +270,7 @@ class Lender:
             *(context.pick, context.thread, context.fd, context.timestamp),
             *(
                 context.clock_id,
-                *self._clocks(),
+                *clocks_of(engine.outside.clock),
                 *[context.clocks.get(clock_id, 0) for clock_id in CLOCK_IDS],
             ),
             *(select_id, *self._count(context, kind, select_id), *self._count(context, GENERAL, RANDOM)),
@@ -284,17 +298,3 @@ class Lender:
             return self._replica.timers.late_deadline_of_backup(patience_ns)
         late_ns = self._replica.timers.late_deadline(patience_ns, connections)
         return max(deadline_ns, min(late_ns, self._engine.outside.deadlines.earliest()))
-
-    def _who(self) -> tuple[int, ...]:
-        """Of the journal's records: group, process and view."""
-        standing = self._replica.standing
-        precedence, view_num, primary = standing.view
-        return (standing.group_id, *standing.birth_id, precedence, view_num, *primary)
-
-    def _clocks(self) -> tuple[int, ...]:
-        """What each clock's local one is to be moved by, and what it must not be behind."""
-        clock = self._engine.outside.clock
-        found: list[int] = []
-        for clock_id in CLOCK_IDS:
-            found += (clock.offsets.get(clock_id, 0), clock.last.get(clock_id, LEAST))
-        return tuple(found)

@@ -8,6 +8,7 @@ from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_connection import OfConnection
 from llft.core.dialogue_fellow import Fellows, MadeFellow
 from llft.core.dialogue_remote import NOTHING_HELD
+from llft.core.dialogue_threads import MadeThreads, Threads, made_threads
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import ReceivedMessage, SentMessage, next_key
 from llft.core.messaging.reflection import HeldOrder
@@ -100,12 +101,15 @@ class Made(NamedTuple):
     whether it would not have waited."""
     selected: list[tuple[tuple[int, ...], int, tuple[int, ...], bool]]
     """The same of its selects."""
+    threads: MadeThreads | None
+    """None: the thread that it was lent to runs, and the others are where they were."""
     fellow: MadeFellow | None
 
 
 def made_of(told: tuple[Any, ...]) -> Made:
     """Of what C tells."""
-    calls, numbers, connections, remotes, *rest, fellow = told
+    calls, numbers, connections, remotes, *rest, threads, fellow = told
+    rest.append(made_threads(threads))
     rest.append(None if fellow is None else MadeFellow(*fellow))
     return Made(
         calls,
@@ -121,13 +125,15 @@ class Taker:
         self._replica = replica
         self._messaging = replica.messaging
         self._engine = replica.determinizer.engine
-        self._fellows = Fellows(replica)
+        self._fellows, self._threads = Fellows(replica), Threads(replica)
 
     def take_in(self, connections: list[Connection], made: Made) -> None:
         """The replica is afterwards as if it had been stepped with all of it, but for the settling."""
         replica, now = self._replica, made.numbers
         replica.now_ns = replica.outbox.now_ns = replica.last_step_ns = now.last_ns
         self._go_on(now)
+        if made.threads is not None:
+            self._threads.take(made.threads)
         groups = list(dict.fromkeys([connection.remote_group_id for connection in connections]))
         for each in made.connections:
             connection, after = connections[each.place], OfConnection(*each.numbers)

@@ -69,7 +69,8 @@ void note_call(const call_t *call) {
         dialogue.called = called;
         dialogue.called_room = room;
     }
-    dialogue.called[dialogue.called_count++] = *call;
+    dialogue.called[dialogue.called_count] = *call;
+    dialogue.called[dialogue.called_count++].thread = dialogue.thread;
 }
 
 static void note_birth(uint8_t tag, int64_t kind, uint64_t number) {
@@ -400,6 +401,8 @@ static PyObject *counts_now(void) {
     int failed = !list;
     for (int at = 0; !failed && at < GENERALS; at++)
         failed = add_count(list, GENERAL, &dialogue.generals[at]) < 0;
+    for (int at = 0; !failed && at < dialogue.thread_count; at++)
+        failed = add_count(list, GENERAL, &dialogue.threads[at].selects) < 0;
     for (int at = 0; !failed && at < dialogue.connection_count; at++)
         failed = add_count(list, SOCKET, &dialogue.connections[at].nothings) < 0;
     if (failed)
@@ -417,8 +420,8 @@ PyObject *account(void) {
     const dialogue_t *d = &dialogue;
     size_t begun = d->live ? (size_t)(d->order_begun - d->order_base) : 0;
     seal_births();
-    return Py_BuildValue("nNNNNNNOLNNNON", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
+    return Py_BuildValue("nNNNNNNOLNNNONN", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
                          counts_now(), as_bytes(d->orders.data + begun, d->orders.size - begun), all_foreign(),
                          d->born, (long long)d->births_digest, journal_frames(), all_readings(), witnessed(),
-                         d->selected, fellow_now());
+                         d->selected, threads_now(), fellow_now());
 }

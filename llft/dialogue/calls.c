@@ -38,18 +38,18 @@ static uint32_t digest_on(uint32_t digest, PyObject *data) {
 
 /* -- of all calls ------------------------------------------------------------------------------------ */
 
-static bool is_paused(int64_t now_ns) { return now_ns - dialogue.last_ns > dialogue.pause_ns; }
+bool is_paused(int64_t now_ns) { return now_ns - dialogue.last_ns > dialogue.pause_ns; }
 
 /* One that was left is over, whoever tries it again: what has come is for the core, and would wait here. */
-static bool is_here(int64_t now_ns) {
+bool is_here(int64_t now_ns) {
     return dialogue.ident && dialogue.ident == PyThread_get_thread_ident() && !dialogue.left && !is_paused(now_ns) &&
            dialogue.births_bytes + dialogue.births.size < BIRTHS_MAX && dialogue.called_count < CALLED_MAX;
 }
 
 /* The next call uses up the quantum. */
-static bool is_spent(void) { return dialogue.calls + 1 >= dialogue.quantum; }
+bool is_spent(void) { return dialogue.calls + 1 >= dialogue.quantum; }
 
-static void spend(int64_t now_ns) {
+void spend(int64_t now_ns) {
     dialogue.last_ns = now_ns;
     if (++dialogue.calls >= dialogue.quantum) {
         dialogue.pick++;
@@ -57,7 +57,7 @@ static void spend(int64_t now_ns) {
     }
 }
 
-static void be_picked(void) {
+void be_picked(void) {
     dialogue.pick++;
     dialogue.calls = 0;
 }
@@ -65,7 +65,9 @@ static void be_picked(void) {
 static bool is_far_ahead(void) { return order_end() - dialogue.group_watermark > dialogue.order_lag_bytes; }
 
 /* At a primary: whether a call that does not wait may be made. */
-static bool may_go_on(int64_t now_ns) { return !is_far_ahead() && (!is_spent() || is_calm(now_ns)); }
+static bool may_go_on(int64_t now_ns) {
+    return !is_far_ahead() && (!is_spent() || (is_calm(now_ns) && !somebody_could_go_on()));
+}
 
 static bool is_mine(const entry_t *entry, int kind, int64_t pick) {
     return entry->kind == kind && entry->pick == pick && entry->thread == dialogue.thread;
@@ -74,7 +76,9 @@ static bool is_mine(const entry_t *entry, int kind, int64_t pick) {
 /* At a backup: whether it is known that the thread is picked again, by what follows what was looked at. */
 static outcome_t proves_pick(look_t look, int64_t pick) {
     entry_t next;
-    if (dialogue.is_alone)
+    if (somebody_could_go_on())
+        return LEAVE;
+    if (is_alone())
         return ARRIVED;
     next_entry(&look, &next);
     if (next.kind == NOT_YET)
@@ -120,6 +124,11 @@ static outcome_t try_again(outcome_t outcome, const asked_t *asked, int64_t *now
     if (outcome == WAIT)
         outcome = wait_for_network(now_ns, asked);
     return outcome == ARRIVED && is_paused(*now_ns) ? LEAVE : outcome;
+}
+
+/* The thread waits, or what the log has next is another one's. */
+static bool may_give_way(outcome_t outcome) {
+    return has_threads() && (outcome == WAIT || (outcome == LEAVE && !dialogue.live && !dialogue.left));
 }
 
 /* Instead of a result. */
@@ -250,6 +259,14 @@ PyObject *hear(connection_t *c, int64_t limit, bool counted) {
                                        : hear_logged(c, limit, now_ns, &outcome);
         if (data) {
             if (counted && was_made() < 0)
+                Py_CLEAR(data);
+            return data;
+        }
+        if (may_give_way(outcome)) {
+            data = wait_in_turn(&asked, &now_ns, &outcome);
+            if (outcome != ARRIVED)
+                return left_to_others(outcome);
+            if (data && counted && was_made() < 0)
                 Py_CLEAR(data);
             return data;
         }
@@ -492,7 +509,7 @@ static PyObject *as_tuple(const found_t *found) {
 
 static count_of *count_of_select(const asked_t *asked) {
     if (asked->is_interruptible)
-        return &dialogue.generals[SELECT_COUNT];
+        return count_of_selects();
     PyObject *fds = PyTuple_GET_SIZE(asked->fds) ? asked->fds : asked->writing;
     connection_t *c = PyTuple_GET_SIZE(fds) ? connection_of_fd(fd_at(fds, 0)) : NULL;
     return c ? &c->nothings : NULL;
@@ -516,6 +533,8 @@ static PyObject *choose_live(const asked_t *asked, count_of *count, bool waited,
     bool only_looks = asked->until_ns <= now_ns && !waited;
     *outcome = LEAVE;
     if (is_far_ahead() || (!waited && (is_spent() || only_looks) && !is_calm(now_ns)))
+        return NULL;
+    if (!waited && is_spent() && somebody_could_go_on())
         return NULL;
     find_ready(asked->fds, asked->writing, &found);
     *outcome = WAIT;
@@ -572,7 +591,8 @@ PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool inte
     int64_t now_ns = monotonic_ns();
     bool is_endless = timeout_ns < 0 || timeout_ns >= NEVER - now_ns;
     asked_t asked = {.kind = SELECTS, .fds = fds, .writing = writing, .is_interruptible = interruptible,
-                     .until_ns = is_endless ? NEVER : now_ns + timeout_ns, .least_ns = timeout_ns > 0};
+                     .timeout_ns = timeout_ns, .until_ns = is_endless ? NEVER : now_ns + timeout_ns,
+                     .least_ns = timeout_ns > 0};
     if (!is_here(now_ns) || (counted && !may_be_made(LEVELS_NEEDED)) || !are_lent(fds, true) ||
         !are_lent(writing, false) || is_witnessed_in_time(timeout_ns))
         return PyLong_FromLongLong(timeout_ns);
@@ -592,10 +612,48 @@ PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool inte
         }
         if (PyErr_Occurred())
             return NULL;
-        outcome = try_again(outcome, &asked, &now_ns);
+        if (timeout_ns && may_give_way(outcome)) {
+            result = wait_in_turn(&asked, &now_ns, &outcome);
+            if (outcome == ARRIVED && result && counted && was_made() < 0)
+                Py_CLEAR(result);
+            if (outcome == ARRIVED)
+                return result;
+        } else {
+            outcome = try_again(outcome, &asked, &now_ns);
+        }
         if (outcome != ARRIVED)
             return outcome == HANDED ? Py_NewRef(handed) : PyLong_FromLongLong(left_of(&asked));
     }
+}
+
+/* -- of whoever waits -------------------------------------------------------------------------------- */
+
+/* Whether what a thread waits for is here. */
+bool is_ready(const asked_t *asked) {
+    found_t found;
+    if (asked->kind == RECEIVES)
+        return connection_of_fd(asked->fd) && available(connection_of_fd(asked->fd)) > 0;
+    if (asked->kind != SELECTS)
+        return false;
+    find_ready(asked->fds, asked->writing, &found);
+    return found.count > 0;
+}
+
+/* The call of the thread that runs, once more: NULL if it waits on, or is to be left. */
+PyObject *make_waiting_call(const asked_t *asked, int64_t now_ns, outcome_t *outcome) {
+    count_of *count = asked->kind == SELECTS ? count_of_select(asked) : NULL;
+    *outcome = LEAVE;
+    if (asked->kind == RECEIVES) {
+        connection_t *c = connection_of_fd(asked->fd);
+        if (!c)
+            return NULL;
+        return dialogue.live ? hear_live(c, asked->limit, true, now_ns, outcome)
+                             : hear_logged(c, asked->limit, now_ns, outcome);
+    }
+    if (!count || !is_usable(count))
+        return NULL;
+    return dialogue.live ? choose_live(asked, count, true, now_ns, outcome)
+                         : choose_logged(asked, count, now_ns, outcome);
 }
 
 /* -- reading the clock ------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
  *     beating.c     the primary's Heartbeats, at a backup
  *     waiting.c     how a call waits for the network
  *     calls.c       the thread's calls: hear, say, select, read a clock, draw
+ *     threads.c     several threads in one dialogue
  *     socket.c      the virtual socket's methods
  *     account.c     what is told of it when it is taken back
  *     journal.c     its records, as a frame of the journal
@@ -48,6 +49,7 @@ enum {
     DESTINATIONS_MAX = 16,
     CONNECTIONS_MAX = 128, /* as `core.dialogue_lent` has it */
     REMOTES_MAX = 16,
+    THREADS_MAX = 64, /* as `core.dialogue_threads` has it */
     PLACES = 512, /* of a table of connections: four times as many */
     CLOCKS = 3,
     WHO_NUMBERS = 9,
@@ -224,6 +226,7 @@ typedef struct {
     int64_t time_ns, number, pick, position, timestamp, size, so_far;
     uint32_t digest;
     int clock_id;
+    int64_t thread;
     int64_t limit; /* of what it wanted to hear; the count of a counted one */
     size_t data_at, data_size; /* of a counted one, in `dialogue.counted` */
 } call_t;
@@ -232,15 +235,27 @@ enum { SELECT_COUNT, RANDOM_COUNT, GENERALS };
 
 /* The call of a thread that waits in it. */
 typedef struct {
-    enum { NO_CALL, RECEIVES, LOOKS, SENDS, SELECTS } kind;
+    enum { NO_CALL, RECEIVES, LOOKS, SENDS, SELECTS, PARKS } kind; /* as `core.dialogue_threads` has it */
     int64_t fd, limit;
     PyObject *payload;
     bool is_patient;
     PyObject *fds, *writing;
     bool is_interruptible;
-    int64_t until_ns; /* NEVER: it has no timeout */
+    int64_t timeout_ns; /* as it was asked for */
+    int64_t until_ns;   /* NEVER: it has no timeout */
     int64_t least_ns; /* of a select that may wait at least so much is left, for one that may not is another call */
 } asked_t;
+
+/* A thread of the program (`threads.c`). */
+typedef struct {
+    int64_t number;
+    PyObject *thread, *gate; /* owned: the driver's, and what it waits at */
+    enum { ELSEWHERE, RUNS, ASLEEP, PARKED, RUNNABLE } state; /* as `core.dialogue_threads` has it */
+    bool has_turned;  /* it is not where it was when it was lent, or was elsewhere meanwhile */
+    int64_t place;    /* among those that wait */
+    asked_t asked;    /* what it waits for */
+    count_of selects; /* its own */
+} thread_t;
 
 typedef struct {
     /* Whose it is. */
@@ -262,6 +277,12 @@ typedef struct {
     int64_t context_pick, context_thread, context_fd, context_timestamp, context_clock_id;
     clock_of clocks[CLOCKS];
     count_of generals[GENERALS];
+    /* Threads, where there are several that count; none: it is that of one. */
+    thread_t threads[THREADS_MAX];
+    int thread_count;
+    thread_t *running;
+    int64_t parked_elsewhere, park_kind, unpark_kind;
+    int64_t places, turns, picks; /* the last one since the network was looked at */
     /* Our own order information: at a primary from `order_base`, what every message carries from `unreflected`
      * on; at a backup what is not performed yet, from `order_base` on. */
     bytes_t orders;
@@ -413,7 +434,7 @@ bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the di
 
 /* How often, since the process began, and how long it took to make the journal's frames: for people. */
 typedef struct {
-    unsigned long long lent, heard, said, selected, handed, meanwhile, foreign, deadlines, others, asked, answered, journal_ns;
+    unsigned long long lent, woken, heard, said, selected, handed, meanwhile, foreign, deadlines, others, asked, answered, journal_ns;
 } tally_t;
 extern tally_t tally;
 
@@ -434,12 +455,38 @@ int64_t left_of(const asked_t *asked); /* of its time */
 bool read_clock_in_dialogue(int clock_id, int64_t *value);
 PyObject *draw_in_dialogue(Py_ssize_t size); /* NULL without an exception: it goes the usual way */
 
+bool is_paused(int64_t now_ns);
+bool is_here(int64_t now_ns);
+bool is_spent(void); /* the next call uses up the quantum */
+void spend(int64_t now_ns);
+void be_picked(void);
+bool is_ready(const asked_t *asked);
+PyObject *make_waiting_call(const asked_t *asked, int64_t now_ns, outcome_t *outcome);
+
+/* -- threads.c --------------------------------------------------------------------------------------- */
+
+bool has_threads(void);
+bool somebody_could_go_on(void); /* if the thread that runs gave the token back */
+bool is_alone(void);             /* nobody else is parked */
+int64_t parked_until_ns(void);
+count_of *count_of_selects(void); /* of the thread that runs */
+count_of *count_of_selects_of(int64_t identifier);
+/* A call waits: others go on meanwhile. ARRIVED: what comes of it, be it from here or from the core. */
+PyObject *wait_in_turn(const asked_t *asked, int64_t *now_ns, outcome_t *outcome);
+PyObject *park(PyObject *module, PyObject *counted);
+PyObject *unpark(PyObject *module, PyObject *number);
+int read_threads(PyObject *threads);
+void forget_threads(void);
+PyObject *threads_now(void);
+
 /* -- socket.c --------------------------------------------------------------------------------------- */
 
 PyObject *speak_for(PyObject *module, PyObject *type);
 PyObject *know(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *forget_known(PyObject *module, PyObject *fd);
 int mark_receiving(void);
+PyObject *begin_receiving(void); /* the stream of a receive that goes on elsewhere, or NULL */
+int end_receiving(PyObject *stream);
 
 /* -- account.c -------------------------------------------------------------------------------------- */
 
@@ -455,6 +502,7 @@ PyObject *times_in(const bytes_t *times);  /* eight bytes each */
 PyObject *runs_in(const bytes_t *numbers); /* of datagrams, eight bytes each: a list of (first, how many) */
 int know_kinds_of_messages(void);          /* -1: an exception */
 int read_addresses(PyObject *addresses, struct sockaddr_in *to, int *to_count);
+void begin_count(count_of *count);
 size_t readings_from(size_t at); /* how many calls from this one on are readings of one clock, by one pick */
 
 /* -- journal.c -------------------------------------------------------------------------------------- */

@@ -24,6 +24,7 @@ static void forget(void) {
     dialogue.generation++;
     dialogue.waiting = false;
     ask_nothing();
+    forget_threads();
     dialogue.orders.size = dialogue.births.size = dialogue.births_bytes = dialogue.counted.size = 0;
     Py_CLEAR(dialogue.born);
     dialogue.called_count = dialogue.ahead_count = 0;
@@ -51,7 +52,7 @@ static int read_numbers(PyObject *numbers, int64_t **places, Py_ssize_t count) {
 
 #define READ_NUMBERS(numbers, places) read_numbers(numbers, places, sizeof places / sizeof *places)
 
-static void begin_count(count_of *count) {
+void begin_count(count_of *count) {
     count->performed_before = count->performed;
     count->coded_before = count->coded;
     if (dialogue.live && count->performed != count->coded)
@@ -230,22 +231,23 @@ static int load_datagrams(void) {
     return datagram ? 0 : -1;
 }
 
-/* lend(ident, numbers, nothing, orders, entries, datagrams, remotes, connections, fellow) */
+/* lend(ident, numbers, nothing, orders, entries, datagrams, remotes, connections, threads, fellow) */
 static PyObject *lend(PyObject *module, PyObject *arguments) {
     (void)module;
     unsigned long ident;
-    PyObject *numbers, *entries, *datagrams, *remotes, *connections, *fellow;
+    PyObject *numbers, *entries, *datagrams, *remotes, *connections, *threads, *fellow;
     const char *nothing, *orders;
     Py_ssize_t nothing_size, orders_size;
-    if (!PyArg_ParseTuple(arguments, "kO!y#y#O!OO!O!O", &ident, &PyTuple_Type, &numbers, &nothing, &nothing_size, &orders,
+    if (!PyArg_ParseTuple(arguments, "kO!y#y#O!OO!O!OO", &ident, &PyTuple_Type, &numbers, &nothing, &nothing_size, &orders,
                           &orders_size, &PyList_Type, &entries, &datagrams, &PyList_Type, &remotes, &PyList_Type,
-                          &connections, &fellow))
+                          &connections, &threads, &fellow))
         return NULL;
     if (dialogue.ident)
         return PyErr_Format(PyExc_RuntimeError, "a dialogue is lent");
     forget();
-    if (load_datagrams() < 0 || know_kinds_of_messages() < 0 || read_all_numbers(numbers) < 0 || read_each(remotes, read_remote) < 0 ||
-        read_each(connections, read_connection) < 0 || read_fellow(fellow) < 0)
+    if (load_datagrams() < 0 || know_kinds_of_messages() < 0 || read_all_numbers(numbers) < 0 ||
+        read_each(remotes, read_remote) < 0 || read_each(connections, read_connection) < 0 ||
+        read_threads(threads) < 0 || read_fellow(fellow) < 0)
         return NULL;
     place_connections();
     read_ahead(entries);
@@ -292,6 +294,8 @@ static PyObject *asked_now(void) {
         Py_RETURN_NONE;
     if (a->kind == SENDS)
         return Py_BuildValue("sLOO", "send", (long long)a->fd, a->payload, a->is_patient ? Py_True : Py_False);
+    if (a->kind == PARKS)
+        return Py_BuildValue("(s)", "park");
     if (a->kind == SELECTS)
         return Py_BuildValue("sOLOO", "select", a->fds, (long long)left_of(a), a->writing,
                              a->is_interruptible ? Py_True : Py_False);
@@ -312,7 +316,7 @@ static PyObject *take_back(PyObject *module, PyObject *none) {
 
 static PyObject *statistics(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "heard", tally.heard, "said", tally.said,
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "woken", tally.woken, "heard", tally.heard, "said", tally.said,
                          "selected", tally.selected, "handed", tally.handed, "meanwhile", tally.meanwhile, "foreign",
                          tally.foreign, "deadlines", tally.deadlines, "others", tally.others, "asked", tally.asked,
                          "answered", tally.answered, "journal_ns", tally.journal_ns);
@@ -381,6 +385,8 @@ static PyObject *select_of(PyObject *module, PyObject *const *arguments, Py_ssiz
 PyMethodDef dialogue_methods[] = {
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, "Hear, in a dialogue."},
     {"look", (PyCFunction)(void (*)(void))look_at, METH_FASTCALL, "Hear what is there, in a dialogue."},
+    {"park", park, METH_O, "Wait for another thread, in a dialogue."},
+    {"unpark", unpark, METH_O, "Let a thread that waits go on, in a dialogue."},
     {"send", (PyCFunction)(void (*)(void))send_bytes, METH_FASTCALL, "Say, in a dialogue."},
     {"select", (PyCFunction)(void (*)(void))select_of, METH_FASTCALL, "Select, in a dialogue."},
     {"lend_dialogue", lend, METH_VARARGS, "Lend a thread a dialogue."},

@@ -119,7 +119,7 @@ static count_of *count_for(int kind, int64_t identifier) {
     for (int at = 0; at < GENERALS; at++)
         if (dialogue.generals[at].identifier == identifier)
             return &dialogue.generals[at];
-    return NULL;
+    return count_of_selects_of(identifier);
 }
 
 static int64_t coded_count(const look_t *look, const count_of *count) {

@@ -87,7 +87,8 @@ static int is_promised(PyObject *stream) {
 static PyObject *received(PyObject *stream, connection_t *c, int64_t limit, bool waits, bool promised) {
     receiving = stream;
     PyObject *result = waits || promised ? hear(c, limit, true) : look(c, limit);
-    receiving = NULL;
+    if (receiving == stream)
+        receiving = NULL;
     if (result == handed) {
         Py_DECREF(result);
         return resumed(stream, "resume_receiving", NULL);
@@ -99,6 +100,8 @@ static PyObject *received(PyObject *stream, connection_t *c, int64_t limit, bool
     }
     if (result && result != Py_None && promised && PyObject_SetAttr(stream, sockets.promised, Py_False) < 0)
         Py_CLEAR(result);
+    if (result && result != Py_None && !PyBytes_CheckExact(result)) /* of the core, for the dialogue is over */
+        Py_SETREF(result, PyObject_CallMethod(stream, "received", "O", result));
     return result;
 }
 
@@ -276,4 +279,19 @@ int mark_receiving(void) {
     PyObject *done = PyObject_CallMethod(receiving, "begin_receiving", NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
+}
+
+/* The same while another thread runs. */
+PyObject *begin_receiving(void) {
+    PyObject *stream = receiving ? Py_NewRef(receiving) : NULL;
+    if (mark_receiving() < 0)
+        Py_FatalError("a receive cannot be marked");
+    receiving = NULL;
+    return stream;
+}
+
+int end_receiving(PyObject *stream) {
+    PyObject *done = stream ? PyObject_CallMethod(stream, "end_receiving", NULL) : NULL;
+    Py_XDECREF(done);
+    return done || !stream ? 0 : -1;
 }

@@ -229,6 +229,8 @@ static int64_t due_ns(int64_t now_ns) {
         until_ns = answer_ns;
     if (dialogue.suspect_ns < until_ns)
         until_ns = dialogue.suspect_ns;
+    if (dialogue.live && parked_until_ns() < until_ns)
+        until_ns = parked_until_ns();
     for (int at = 0; dialogue.live && at < dialogue.connection_count; at++) {
         const connection_t *c = &dialogue.connections[at];
         if (c->retransmit_ns < until_ns)
@@ -306,6 +308,7 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     dialogue.brisk = are_datagrams(events, count) && *now_ns - began_ns < BRISK_NS;
     if (!count && *now_ns < leave_ns)
         return ARRIVED;
+    tally.woken++;
     if (!are_datagrams(events, count)) {
         *(count ? &tally.others : &tally.deadlines) += 1;
         return LEAVE; /* a deadline, a signal, or something else has come */
@@ -333,6 +336,7 @@ bool is_calm(int64_t now_ns) {
         is_calm = are_datagrams(events, count);
         found = is_calm ? drain(has_own(events, count), now_ns) : 0;
         is_calm = is_calm && verdict() == ARRIVED;
+        dialogue.brisk = dialogue.brisk || (is_calm && found); /* whoever is busy does not wait at all */
     }
     tally.meanwhile += is_calm && found;
     if (!is_calm)

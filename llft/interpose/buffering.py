@@ -13,7 +13,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from llft.core.determinizer.operations import Park, Unpark
 from llft.interpose import passage
 
 _READING = ("read", "read1", "readinto", "readinto1", "readline", "readlines", "peek", "__next__")
@@ -31,7 +30,7 @@ class _Turns:
             waiting: list[int] = self.__dict__.setdefault("_waiting", [])
             waiting.append(me)
             try:
-                passage.call(Park(-1))
+                passage.park(-1)
             except BaseException:  # a signal's handler raised: if it is this one's turn, it is the next one's
                 if me not in waiting and not self._inside:
                     self._leave()
@@ -45,7 +44,7 @@ class _Turns:
         self._inside = 0
         waiting = self.__dict__.get("_waiting")
         if waiting:
-            passage.call(Unpark(waiting.pop(0)))
+            passage.unpark(waiting.pop(0))
 
 
 def _one_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -49,10 +49,12 @@ calls: Callable[[], int] = _count.calls
 set_calls: Callable[[int], None] = _count.set_calls
 
 
-def collect_with(function: Callable[[], None]) -> None:
-    """Of a collection that is due behind a call that was made in a dialogue."""
+def end_calls_with(collect: Callable[[], None], interrupt: Callable[[], None]) -> None:
+    """Behind a call that was made in a dialogue: of a collection that is due, and of what the main thread was
+    asked for meanwhile."""
     if native is not None:
-        native.collect_with(function)
+        native.collect_with(collect)
+        native.interrupt_with(interrupt)
 
 
 def function(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,6 +88,17 @@ def select(operation: Select) -> Any:
     """The same: a tuple, HANDED, or a number: it goes the usual way, with this timeout."""
     fds, timeout_ns, writing, interruptible = operation
     return timeout_ns if native is None else native.select(fds, timeout_ns, writing, interruptible, True)
+
+
+def park() -> Any:
+    """The same of a Park without a timeout: True if it was unparked; None: it goes the usual way; HANDED."""
+    return None if native is None else native.park(True)
+
+
+def unpark(thread: int) -> bool | None:
+    """The same: None: it goes the usual way."""
+    made: bool | None = None if native is None else native.unpark(thread)
+    return made
 
 
 def send(fd: int, payload: bytes, patient: bool) -> Any:

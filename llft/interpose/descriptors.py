@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Protocol
 
-from llft.core.determinizer.operations import Failure, Unpark
+from llft.core.determinizer.operations import Failure
 from llft.errors import InvariantError, UnsupportedOperationError
 from llft.interpose import collecting, passage
 from llft.interpose.monitor import inside
@@ -56,7 +56,7 @@ class Watched:
 
     def changed(self) -> None:
         for thread in list(self.watchers):
-            passage.call(Unpark(thread))
+            passage.unpark(thread)
 
 
 class Asked:

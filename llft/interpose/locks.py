@@ -16,7 +16,7 @@ from collections import deque
 from typing import Any
 
 from llft import originals
-from llft.core.determinizer.operations import Park, ReadClock, Unpark
+from llft.core.determinizer.operations import ReadClock
 from llft.errors import MisuseError
 from llft.interpose import passage
 from llft.interpose.lock_arguments import check
@@ -86,7 +86,7 @@ class Lock:
             while not waiter.granted:
                 if end_ns < 0 <= left_ns and thread == passage.MAIN_THREAD and interruptible():
                     end_ns = monotonic_ns() + left_ns
-                if not passage.call(Park(left_ns)) and not waiter.granted:
+                if not passage.park(left_ns) and not waiter.granted:
                     break
                 if end_ns >= 0:
                     left_ns = max(0, end_ns - monotonic_ns())
@@ -115,7 +115,7 @@ class Lock:
         assert self._waiters
         waiter = self._waiters.popleft()
         waiter.granted = True
-        passage.call(Unpark(waiter.thread))
+        passage.unpark(waiter.thread)
 
     def locked(self) -> bool:
         _spend(1)

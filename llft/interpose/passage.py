@@ -65,7 +65,7 @@ def enter(port: Port) -> None:
     _port = port
     current = port.current
     ordered = port.ordered()
-    counting.collect_with(_end_call)
+    counting.end_calls_with(_end_call, _interrupt_if_main)
 
 
 def port() -> Port:
@@ -90,9 +90,26 @@ def select(operation: Select) -> Result:
     made = counting.select(operation)
     if made is counting.HANDED:
         return resume()
-    if isinstance(made, tuple):
-        return made
+    if not isinstance(made, int):
+        answer: Result = made
+        return answer
     return call(operation if made == operation.timeout_ns else operation._replace(timeout_ns=made))
+
+
+def park(timeout_ns: int) -> bool:
+    """In a dialogue if there is one. False: the time passed."""
+    made = None if timeout_ns >= 0 else counting.park()
+    if made is None:
+        made = call(Park(timeout_ns))
+    elif made is counting.HANDED:
+        made = resume()
+    return bool(made)
+
+
+def unpark(thread: int) -> bool:
+    """The same: whether it was parked."""
+    made = counting.unpark(thread)
+    return bool(call(Unpark(thread)) if made is None else made)
 
 
 def resume() -> Result:
@@ -112,6 +129,11 @@ def _end_call() -> None:
     for function in _at_allowance:
         function()
     if _interruptions and current() == MAIN_THREAD:
+        interrupt()
+
+
+def _interrupt_if_main() -> None:
+    if current() == MAIN_THREAD:
         interrupt()
 
 

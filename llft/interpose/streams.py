@@ -174,8 +174,7 @@ class Remote(Description):
                 if result != WOULD_BLOCK or timeout_ns <= 0:
                     raise failed(result)
         finally:
-            self._receiving_count -= 1
-            self._promised = False
+            self.end_receiving()
 
     def _receive_talking(self, limit: int, blocking: bool, timeout_ns: int) -> bytes | None:
         """In a dialogue. None: it goes the usual way."""
@@ -188,10 +187,10 @@ class Remote(Description):
             raise would_block()
         if result is None or isinstance(result, bytes):
             return result
-        return self._received(passage.resume())
+        return self.received(passage.resume() if result is counting.HANDED else result)
 
     @staticmethod
-    def _received(result: object) -> bytes:
+    def received(result: object) -> bytes:
         if isinstance(result, bytes):
             return result
         assert isinstance(result, Failure)
@@ -201,13 +200,17 @@ class Remote(Description):
         """A receive that waits in a dialogue, which is taken back (`llft/dialogue/socket.c`)."""
         self._receiving_count += 1
 
+    def end_receiving(self) -> None:
+        """It has its result."""
+        self._receiving_count -= 1
+        self._promised = False
+
     def resume_receiving(self) -> bytes:
         """The core has the call, and it has begun."""
         try:
-            return self._received(passage.resume())
+            return self.received(passage.resume())
         finally:
-            self._receiving_count -= 1
-            self._promised = False
+            self.end_receiving()
 
     def resume_sending(self, payload: bytes) -> int:
         result = passage.resume()

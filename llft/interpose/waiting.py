@@ -73,7 +73,9 @@ def ask(operation: Park | Select, watched: Sequence[Watched]) -> Result:
         source.watchers[me] = None
     depth = inside.step_out() if passage.ordered else 0
     try:
-        return passage.select(operation) if isinstance(operation, Select) else passage.call(operation)
+        if isinstance(operation, Select):
+            return passage.select(operation)
+        return passage.park(operation.timeout_ns)
     finally:
         inside.step_in(depth)
         for source in watched:

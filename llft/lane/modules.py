@@ -22,6 +22,7 @@ SINGLE = (
             "arrivals",
             "calling",
             "core_lock",
+            "dialogue_calls",
             "dialogue_kinds",
             "dialogue_line",
             "dialogue_witness",
@@ -59,7 +60,7 @@ _DIALOGUE = (
         f"llft/dialogue/{name}.c"
         for name in (
             *("account", "asking", "beating", "calls", "fragments", "journal", "lane"),
-            *("lending", "order", "socket", "waiting"),
+            *("lending", "order", "socket", "threads", "waiting"),
         )
     ),
     "llft/dialogue/dialogue.h",

@@ -48,6 +48,11 @@ class Arrivals:
                 return
             driver.receive(waiting.popleft())
 
+    def look_at_waiting(self) -> None:
+        """All that was taken, though a thread is out."""
+        while self.waiting:
+            self._driver.receive(self.waiting.popleft())
+
     def hear_backups(self) -> None:
         """A thread goes on, and after it maybe others that have something to do: meanwhile nobody serves the
         network. What replies wait for is looked for all the same, now and then."""

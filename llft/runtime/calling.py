@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llft import originals
 from llft.core import events
-from llft.core.determinizer.operations import Operation, Receive, Result, Select
+from llft.core.determinizer.operations import Operation, Park, Receive, Result, Select
 from llft.past.birth_log import OPERATION_KINDS
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.dialogues import MAY_TALK, native
@@ -37,12 +37,13 @@ class Calling:
         thread: ApplicationThread = driver.local.thread
         if driver.local.room.value > FRAMES_NEEDED:
             while self._make_call(thread, operation, thread.ident):
-                result, operation = _talk(operation)
+                left, result = _talk(operation)
                 if result is native.HANDED:
                     return self.resume()
-                if result is not None:
+                if left is None:
                     answer: Result = result
                     return answer
+                operation = left
         else:
             done = originals.allocate_lock()
             done.acquire()
@@ -156,14 +157,18 @@ class Calling:
             driver.fail_replay(error)
 
 
-def _talk(operation: Operation) -> tuple[Any, Operation]:
-    """Make the call in the dialogue that is lent for it: its result, HANDED, or None, and then the call that
-    is left to be made."""
+def _talk(operation: Operation) -> tuple[Operation | None, Any]:
+    """Make the call in the dialogue that is lent for it: the call that is left to be made, or None, and then
+    the result, or HANDED."""
     if isinstance(operation, Receive):
-        return native.receive(operation.fd, operation.limit, False), operation
+        result = native.receive(operation.fd, operation.limit, False)
+        return operation if result is None else None, result
+    if isinstance(operation, Park):
+        result = native.park(False)
+        return operation if result is None else None, result
     assert isinstance(operation, Select)
     fds, timeout_ns, writing, interruptible = operation
     result = native.select(fds, timeout_ns, writing, interruptible, False)
     if isinstance(result, int):
-        return None, Select(fds, result, writing, interruptible)
-    return result, operation
+        return Select(fds, result, writing, interruptible), None
+    return None, result

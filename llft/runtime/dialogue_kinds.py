@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from llft.core.determinizer.operations import RandomBytes, ReadClock, Receive, Select, Send
+from llft.core.determinizer.operations import Park, RandomBytes, ReadClock, Receive, Select, Send, Unpark
 from llft.core.dialogue_lent import Kinds
 from llft.past.birth_log import OPERATION_KINDS
 
@@ -12,4 +12,6 @@ RECEIVE: Final = OPERATION_KINDS[Receive]
 SEND: Final = OPERATION_KINDS[Send]
 SELECT: Final = OPERATION_KINDS[Select]
 RANDOM_BYTES: Final = OPERATION_KINDS[RandomBytes]
+PARK: Final = OPERATION_KINDS[Park]
+UNPARK: Final = OPERATION_KINDS[Unpark]
 KINDS: Final[Kinds] = (RECEIVE, SEND, OPERATION_KINDS[ReadClock], SELECT, RANDOM_BYTES)

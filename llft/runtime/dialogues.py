@@ -21,18 +21,17 @@ from llft.core.determinizer.operations import (
     Operation,
     Receive,
     Select,
-    Send,
 )
-from llft.core.determinizer.sockets import LISTENER
 from llft.core.dialogue_lent import Lent
 from llft.core.dialogue_made import Made, made_of
-from llft.core.dialogue_remote import Remote
+from llft.core.dialogue_threads import PARKS, RUNNABLE, SELECTS, LentThreads, MadeThreads
 from llft.core.standing import Standing
 from llft.identifiers import NO_BIRTH, BirthId
 from llft.journal.record import Stamp
-from llft.past.birth_log import encode_result
+from llft.past.birth_log import OPERATION_KINDS, encode_result
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.dialogue_kinds import KINDS, RECEIVE, SELECT
+from llft.runtime.dialogue_calls import awaited, is_timed, on_line, operation_of, waits_for_another
+from llft.runtime.dialogue_kinds import KINDS, PARK, RECEIVE, SELECT, UNPARK
 from llft.runtime.dialogue_line import Line, with_line
 from llft.runtime.dialogue_witness import be_told
 from llft.runtime.transport.envelope import Channel
@@ -50,7 +49,7 @@ else:
 
 NOTHING: Final = encode_result(RECEIVE, WOULD_BLOCK)
 """What the birth log has of a read that found nothing."""
-MAY_TALK: Final = frozenset((RECEIVE, SELECT))
+MAY_TALK: Final = frozenset((RECEIVE, SELECT, PARK))
 """Kinds of calls that a dialogue is lent for."""
 WORTH_IT: Final = 4
 """Calls."""
@@ -113,14 +112,18 @@ class Dialogues:
 
     def lend(self, thread: ApplicationThread, operation: Operation) -> bool:
         """For its call, which may have to wait, or at a backup is made from the log. Lock held."""
-        fds = self._of_several(thread, operation) or _awaited(operation)
-        if native is None or self.line is None or not fds or self.leaving is not None:
+        fds = self._of_several(thread, operation) or awaited(operation)
+        if native is None or self.line is None or self.leaving is not None:
             return False
-        if self._driver.application.witness is not None and _is_timed(operation):
+        if not fds and not waits_for_another(operation):
+            return False
+        if self._driver.application.witness is not None and is_timed(operation):
             return False  # handed over, it would be another call than the one that the program made
         if self._skipped < self._skipping:
             self._skipped += 1
             return False
+        # A server that is behind its clients has always some that wait, and would stay on the slow way.
+        self._driver.arrivals.look_at_waiting()
         try:
             return self._lend(thread, fds, self.line)
         except Exception:  # noqa: BLE001 (the driver's invariant 4)
@@ -130,8 +133,8 @@ class Dialogues:
         """What a thread that selects is lent for a read: with that one descriptor its dialogue would end with
         the next select. None: it is for its own descriptor."""
         if isinstance(operation, Select):
-            self._selecting, self._selected = thread.number, _awaited(operation)
-        if self._selecting != thread.number or not isinstance(operation, Receive) or not _awaited(operation):
+            self._selecting, self._selected = thread.number, awaited(operation)
+        if self._selecting != thread.number or not isinstance(operation, Receive) or not awaited(operation):
             return []
         return self._selected if operation.fd in self._selected else []
 
@@ -143,12 +146,18 @@ class Dialogues:
         if driver.arrivals.waiting or application.out_count != 1:
             return False
         now_ns = originals.monotonic_ns()
-        lent = driver.core.dialogue.lend(thread.number, fds, now_ns, KINDS, self.patience_ns)
+        # Where a thread serves the network, it is not at its gate; and a witness is told of one thread.
+        with_others = application.pump is None and application.witness is None
+        lent = driver.core.dialogue.lend(
+            thread.number, fds, now_ns, KINDS, self.patience_ns, with_others=with_others
+        )
         if lent is None:
             self._selecting = NOBODY  # one of several may be closed by now: the next read is for itself
             return False
         lines = [transport.line(remote.birth_id, remote.group_id) for remote in lent.remotes]
         if None in lines:
+            return False
+        if lent.threads is not None and not self._are_as_lent(lent.threads):
             return False
         fellow = None if lent.fellow is None else with_line(lent.fellow, transport)
         if lent.fellow is not None and fellow is None:
@@ -158,7 +167,7 @@ class Dialogues:
         self._fellow = lent.fellow.birth_id if lent.fellow is not None else NO_BIRTH
         self.deadline_ns = driver.core.dialogue.deadline_ns + self.patience_ns
         self._lent_to, self._births = thread, [remote.birth_id for remote in lent.remotes]
-        self._fds = [fd for fd in fds if fd != LISTENER]
+        self._fds = lent.fds
         return True
 
     def _hand_out(
@@ -173,7 +182,7 @@ class Dialogues:
             *(int(application.witness is not None), application.log.digest),
             *lent.numbers,
         )
-        remotes = [_on_line(remote, line) for remote, line in zip(lent.remotes, lines, strict=True)]
+        remotes = [on_line(remote, line) for remote, line in zip(lent.remotes, lines, strict=True)]
         native.lend_dialogue(
             *(
                 thread.ident,
@@ -185,8 +194,21 @@ class Dialogues:
                 remotes,
                 lent.connections,
             ),
+            None if lent.threads is None else self._at_gates(lent.threads),
             fellow,
         )
+
+    def _are_as_lent(self, lent: LentThreads) -> bool:
+        """Who can run was unparked in a call of this kind; the core does not know any more in which."""
+        threads = self._driver.application.threads
+        kinds = {PARKS: PARK, SELECTS: SELECT}
+        return all(kinds[row[2]] == threads[row[0]].kind for row in lent.rows if row[1] == RUNNABLE)
+
+    def _at_gates(self, lent: LentThreads) -> tuple[int, int, int, list[tuple[Any, ...]]]:
+        """With the threads themselves: their results are put where they look for them."""
+        threads = self._driver.application.threads
+        rows = [(row[0], threads[row[0]], threads[row[0]].gate, *row[1:]) for row in lent.rows]
+        return PARK, UNPARK, lent.parked_elsewhere, rows
 
     def take_back(self) -> None:
         """Lock held, and a dialogue is lent."""
@@ -194,13 +216,15 @@ class Dialogues:
         assert thread is not None and self.line is not None
         told, asked, left = native.take_dialogue_back()
         made = made_of(told)
-        self._judge(made.calls, left)
+        self._judge(made.calls if made.threads is None else WORTH_IT, left)
         self.was_left = left and asked is None
         self._tell(thread, made, self.line)
-        if made.calls:
+        if made.threads is not None:
+            thread = self._go_on_with(thread, made.threads)
+        if made.calls or made.threads is not None:
             thread.out_since_ns = self._driver.core.last_step_ns
         if asked is not None:
-            self._hand_over(thread, _operation(*asked))
+            self._hand_over(thread, operation_of(*asked))
 
     def _tell(self, thread: ApplicationThread, made: Made, transport: Line) -> None:
         driver = self._driver
@@ -221,6 +245,17 @@ class Dialogues:
             driver.perform(driver.core.drain())
         if made.foreign:
             driver.arrivals.put(transport.open_all(made.foreign))
+
+    def _go_on_with(self, lent_to: ApplicationThread, made: MadeThreads) -> ApplicationThread:
+        """Who is out now; the others wait at their gates, in calls that the driver has not seen."""
+        application = self._driver.application
+        for each in made.turned:
+            thread = application.threads[each.number]
+            thread.operation, thread.kind = each.operation, OPERATION_KINDS[type(each.operation)]
+            thread.out_since_ns = 0
+        del application.out_for_core[lent_to.number]
+        application.out_for_core[made.running] = None
+        return application.threads[made.running]
 
     def _judge(self, calls: int, left: bool) -> None:
         """Whether more are to be lent. What came from outside would have ended any."""
@@ -244,32 +279,3 @@ class Dialogues:
         if left_behind and self.line is not None:
             self._driver.arrivals.put(self.line.open_all(left_behind))
         self._driver.poller.awaited = False
-
-
-def _awaited(operation: Operation) -> list[int]:
-    """The descriptors that a call may wait for; none: a dialogue is not for it."""
-    if isinstance(operation, Receive):
-        waits = operation.blocking and not operation.peek and operation.limit > 0
-        return [operation.fd] if waits else []
-    if isinstance(operation, Select) and operation.timeout_ns != 0:
-        return list(dict.fromkeys([*operation.fds, *operation.writing]))
-    return []
-
-
-def _is_timed(operation: Operation) -> bool:
-    return isinstance(operation, Select) and operation.timeout_ns > 0
-
-
-def _on_line(remote: Remote, line: Any) -> tuple[bytes, int, tuple[int, ...], bytes, Any]:
-    _, _, newest, birth, destinations = line
-    return birth, newest, remote.numbers, remote.held, destinations
-
-
-def _operation(kind: str, *what: Any) -> Operation:
-    """That a thread waits for in its dialogue."""
-    if kind == "send":
-        return Send(*what)
-    if kind == "select":
-        return Select(*what)
-    fd, limit, blocking = what
-    return Receive(fd, limit, blocking, False)

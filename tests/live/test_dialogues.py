@@ -15,12 +15,24 @@ from llft.cli.kill import send_signal
 from llft.cli.survey import STATUS, primary_of, require_primary
 from llft.lane import choice
 from llft.runtime.control_client import ask
-from tests.live.application_world import ReplicatedRun, Reply, assert_journals_hold, replicated, until
+from tests.live.application_world import (
+    HttpSpeaker,
+    LineSpeaker,
+    ReplicatedRun,
+    Reply,
+    Speaker,
+    assert_journals_hold,
+    replicated,
+    survive,
+    until,
+)
 from tests.live.native import needs_native
 from tests.live.world import TIMEOUTS
 
 BETWEEN = 300
 """So much is said before the next of them is struck."""
+OUTSIDE_AT_MOST = 10
+"""One in so many requests at least is heard in a dialogue, however busy the machine is."""
 
 pytestmark = [needs_native, pytest.mark.skipif(bool(choice.why_not()), reason="only the compiled lane talks")]
 
@@ -106,3 +118,18 @@ def test_nothing_is_lost_doubled_or_changed(
                 let_it_go_on(client)
             until("finish", lambda: report_of(client, b"end")["finished"])
     assert_journals_hold(server, client)
+
+
+THREADED: dict[str, tuple[str, Callable[[int], Speaker]]] = {
+    "one-selects-and-others-work": ("flask_waitress.py", HttpSpeaker),
+    "one-for-each-connection": ("kv_locked.py", LineSpeaker),
+}
+
+
+@pytest.mark.parametrize("kind", THREADED)
+def test_threads_take_turns_in_dialogues(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
+    program, speak = THREADED[kind]
+    with replicated(tmp_path_factory.mktemp("h"), kind, [program]) as run:
+        entries, _ = survive(run, speak, 0)
+        assert min(heard_in_dialogues(run)) > len(entries) // OUTSIDE_AT_MOST
+    assert_journals_hold(run)

@@ -332,7 +332,11 @@ class Server(Member):
         self.handed: list[Operation] = []
         self.thread: Any = None
         self.line = Line(birth_id, min(limits.datagram_bytes + ENVELOPE_BYTES, LARGEST))
-        self._application = SimpleNamespace(replaying=False, witness=None, out_count=1, log=self.log)
+        self.seen_to: list[bytes] = []
+        """What was taken, and is looked at before a dialogue is lent."""
+        self._application = SimpleNamespace(
+            replaying=False, witness=None, pump=None, out_count=1, log=self.log, threads={}, out_for_core={}
+        )
         self.dialogues = dialogues.Dialogues(self._shell())
         self.dialogues.line = self.line
         self._coming: Counter[tuple[int, int]] = Counter()
@@ -342,7 +346,11 @@ class Server(Member):
 
     def _shell(self) -> Any:
         """Of the driver, what dialogues need."""
-        arrivals = SimpleNamespace(waiting=(), put=lambda taken: self.heard.extendleft(reversed(taken)))
+        arrivals = SimpleNamespace(
+            waiting=(),
+            look_at_waiting=self.seen_to.clear,
+            put=lambda taken: self.heard.extendleft(reversed(taken)),
+        )
         return SimpleNamespace(
             core=self.core,
             application=self._application,
@@ -693,6 +701,9 @@ class Line:
 
     def wake(self) -> None:
         os.eventfd_write(self._wake_fd, 1)
+
+    def was_woken(self) -> None:
+        os.eventfd_read(self._wake_fd)
 
     def line(self, birth_id: BirthId, group_id: int) -> tuple[Any, int, int, bytes, Any]:
         to = (self._client.getsockname(),)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llft.core.determinizer.operations import Receive, Send
+from llft.core.determinizer.operations import Receive, Select, Send
 from llft.instant import MS
 from llft.journal.record import HeartbeatArrived
 from llft.wire.messages import MessageFlag
@@ -153,3 +153,23 @@ def test_it_ends_when_the_primary_would_be_suspected(world: World) -> None:
     while time.monotonic_ns() < now_ns + 6 * MS:
         pass
     assert not go_on(backup, questions[0])
+
+
+def test_a_primary_that_never_waits_is_busy_too(native: Any) -> None:
+    """It finds what has come whenever it looks: its backups' Heartbeats do not end its dialogue."""
+    world = World(connections=2)
+    primary = world.primary
+    primary.core.pause_ns = SECOND
+    primary.talks = True
+    assert primary.lend(Select(world.fds, -1, (), interruptible=True))
+    assert primary.talk(Select(world.fds, 6 * MS, (), interruptible=True)), "it has waited for long"
+    assert primary.result == ()
+    world.client.call(Send(1, b"a question"))
+    primary.feed(1)
+    looks = Select(world.fds, 0, (), interruptible=True)
+    assert primary.talk(looks)
+    assert primary.result == (1,)
+    world.backup.beat()
+    primary.feed(1)
+    assert primary.talk(looks)
+    world.close()

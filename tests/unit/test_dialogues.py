@@ -299,6 +299,15 @@ def test_a_thread_that_selects_is_lent_all_of_it_for_a_read(new_world: NewWorld)
     assert not primary.line.taken_count
 
 
+def test_what_was_taken_is_looked_at_first(new_world: NewWorld) -> None:
+    """A server that is behind its clients has always some that wait."""
+    primary = new_world(SEVERAL).primary
+    primary.talks = True
+    primary.seen_to.append(b"a datagram that waits")
+    assert primary.lend()
+    assert primary.seen_to == []
+
+
 def begin_late(conversation: Conversation) -> None:
     """Of a program that was picked often already."""
     picks = conversation.draw.choice([0, 0, 1 << 6, 1 << 13, 1 << 31, 1 << 40])

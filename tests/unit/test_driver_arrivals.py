@@ -203,6 +203,13 @@ class TestWhileThreadsGoOn:
         assert core.seen == [self.BEAT]
         assert list(driver.arrivals.waiting) == [b"one"]
 
+    def test_all_that_was_taken_can_be_looked_at(self) -> None:
+        core, driver = self.driver(asked=True)
+        driver.arrivals.hear_backups()
+        driver.arrivals.look_at_waiting()
+        assert core.seen == [self.BEAT, b"one"]
+        assert not driver.arrivals.waiting
+
     def test_not_if_nothing_waits_for_them(self) -> None:
         core, driver = self.driver(asked=False)
         driver.arrivals.hear_backups()

@@ -45,6 +45,11 @@ class TokenThreads(Engine):
             Spawn: self._on_spawn,
         }
 
+    @property
+    def asleep(self) -> dict[ThreadId, Operation]:
+        """Those that wait for other threads only, with the operations they wait in."""
+        return self._parking.asleep
+
     def _on_sleep(self, thread: ThreadId, operation: Sleep) -> None:
         self.outside.set_deadline(thread, operation.duration_ns)
         self._park(thread, operation)

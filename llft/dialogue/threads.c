@@ -1,0 +1,432 @@
+/* Several threads in one dialogue: who waits for whom, and who has the token. The twin of the core's token engine
+ * (`core.determinizer.token`), as far as threads wait for one another (Park, Unpark) and for the dialogue's
+ * connections (Receive, Select).
+ *
+ *     runs        it is out, or its call waits here and nobody has been picked since
+ *     asleep      it waits for another thread only
+ *     parked      it waits for connections, or for a time
+ *     runnable    it was unparked: it goes on when it is picked
+ *     elsewhere   it waits for what is none of a dialogue's
+ *
+ * A thread that cannot go on gives way. If somebody is runnable, the first of them is picked; else, at a primary, the
+ * first of the parked ones that has something, is woken, picked, and has its call made for it; else the network is
+ * waited for, by the native thread that is here, while the others wait at their gates. At a backup the log says who
+ * was woken, and proves, by an entry of a later pick, that somebody was picked.
+ *
+ * Laws:
+ *
+ * 1. Whenever other code may run, one thread runs: `running`. So whoever takes the dialogue back finds either a
+ *    thread that is out, or the call that it waits in (`asked`), and the others where the core can have them.
+ * 2. A thread waits at its gate, the driver's, and its result is where the driver would put it: whether it comes from
+ *    here, or from the core when the dialogue is over, is all the same to it.
+ * 3. Nobody is woken while somebody is runnable, but by the core: after some picks without a look at the network it
+ *    is left to it.
+ */
+
+#include "dialogue.h"
+
+#include <string.h>
+
+enum {
+    LEVELS_NEEDED = 300, /* as in calls.c */
+    PICKS_MAX = 16,      /* without a look at the network */
+    NONE_TAG = 2,        /* of the birth log */
+    TRUE_TAG = 3,
+    FALSE_TAG = 4,
+};
+
+static PyObject *names_of[] = {NULL, NULL, NULL};
+enum { RESULT, GIVEN, IDENT };
+
+bool has_threads(void) { return dialogue.thread_count > 1; }
+
+static thread_t *thread_of(int64_t number) {
+    for (int at = 0; at < dialogue.thread_count; at++)
+        if (dialogue.threads[at].number == number)
+            return &dialogue.threads[at];
+    return NULL;
+}
+
+static thread_t *first_of(int state, bool (*is_meant)(const thread_t *)) {
+    thread_t *first = NULL;
+    for (int at = 0; at < dialogue.thread_count; at++) {
+        thread_t *t = &dialogue.threads[at];
+        if (t->state == state && (!first || t->place < first->place) && (!is_meant || is_meant(t)))
+            first = t;
+    }
+    return first;
+}
+
+static thread_t *first_runnable(void) { return first_of(RUNNABLE, NULL); }
+
+static bool has_something(const thread_t *t) { return is_ready(&t->asked); }
+
+/* Of a primary's: who would be woken, if the thread that runs stopped. */
+bool somebody_could_go_on(void) {
+    return has_threads() && (first_runnable() || (dialogue.live && first_of(PARKED, has_something)));
+}
+
+/* No other thread is parked: nothing from outside can make one go on. */
+bool is_alone(void) {
+    return has_threads() ? !dialogue.parked_elsewhere && !first_of(PARKED, NULL) : dialogue.is_alone;
+}
+
+/* When the first of those is over that wait for a time. */
+int64_t parked_until_ns(void) {
+    int64_t until_ns = NEVER;
+    for (int at = 0; at < dialogue.thread_count; at++)
+        if (dialogue.threads[at].state == PARKED && dialogue.threads[at].asked.until_ns < until_ns)
+            until_ns = dialogue.threads[at].asked.until_ns;
+    return until_ns;
+}
+
+count_of *count_of_selects(void) {
+    return has_threads() ? &dialogue.running->selects : &dialogue.generals[SELECT_COUNT];
+}
+
+count_of *count_of_selects_of(int64_t identifier) {
+    for (int at = 0; at < dialogue.thread_count; at++)
+        if (dialogue.threads[at].selects.identifier == identifier)
+            return &dialogue.threads[at].selects;
+    return NULL;
+}
+
+/* -- who waits --------------------------------------------------------------------------------------- */
+
+static void keep(asked_t *kept, const asked_t *asked) {
+    asked_t old = *kept;
+    *kept = *asked;
+    Py_XINCREF(kept->fds);
+    Py_XINCREF(kept->writing);
+    Py_XDECREF(old.fds);
+    Py_XDECREF(old.writing);
+}
+
+/* The thread that runs cannot go on, and somebody else can. */
+static void stop_running(void) {
+    thread_t *t = dialogue.running;
+    t->state = t->asked.kind == PARKS && t->asked.until_ns == NEVER ? ASLEEP : PARKED;
+    t->place = ++dialogue.places;
+    t->has_turned = true;
+    dialogue.turns++;
+}
+
+static void let_run(thread_t *t) {
+    dialogue.running = t;
+    dialogue.thread = t->number;
+    t->state = RUNS;
+    t->has_turned = true;
+}
+
+static void note_birth_of(int64_t kind, uint8_t tag) {
+    put_uvarint(&dialogue.births, (uint64_t)dialogue.thread);
+    *grow(&dialogue.births, 1) = tag;
+    *grow(&dialogue.births, 1) = (uint8_t)kind;
+}
+
+/* The first that was unparked is picked, and has its result. */
+static PyObject *pick(thread_t *t, int64_t now_ns) {
+    bool parks = t->asked.kind == PARKS;
+    be_picked();
+    let_run(t);
+    dialogue.last_ns = now_ns;
+    dialogue.picks++;
+    note_birth_of(parks ? dialogue.park_kind : dialogue.select_kind, parks ? TRUE_TAG : NONE_TAG);
+    return Py_NewRef(parks ? Py_True : Py_None);
+}
+
+/* -- who is next ------------------------------------------------------------------------------------- */
+
+/* What comes of a look at who can go on. GOES_ON: who runs, whoever that is now, has this result. */
+typedef enum { NOBODY_YET, GOES_ON, IS_LEFT } turn_t;
+
+static turn_t make_call(int64_t now_ns, PyObject **result) {
+    outcome_t outcome;
+    *result = make_waiting_call(&dialogue.running->asked, now_ns, &outcome);
+    return *result ? GOES_ON : outcome == WAIT ? NOBODY_YET : IS_LEFT;
+}
+
+/* Who has something is woken and picked instead of who runs, and has its call made; or nothing has happened. */
+static turn_t make_call_of(thread_t *woken, int64_t now_ns, PyObject **result) {
+    thread_t *before = dialogue.running, was = *woken;
+    int64_t places = dialogue.places;
+    bool had_turned = before->has_turned;
+    stop_running();
+    let_run(woken);
+    if (make_call(now_ns, result) == GOES_ON)
+        return GOES_ON;
+    woken->state = was.state;
+    woken->place = was.place;
+    woken->has_turned = was.has_turned;
+    let_run(before);
+    before->has_turned = had_turned;
+    dialogue.places = places;
+    return IS_LEFT;
+}
+
+static turn_t next_live(int64_t now_ns, PyObject **result) {
+    thread_t *runnable = first_runnable(), *ready;
+    if (runnable) {
+        if (dialogue.picks >= PICKS_MAX && (!is_calm(now_ns) || first_of(PARKED, has_something)))
+            return IS_LEFT; /* whom the outside has something for is to be woken, too */
+        if (dialogue.picks >= PICKS_MAX)
+            dialogue.picks = 0;
+        stop_running();
+        *result = pick(runnable, now_ns);
+        return GOES_ON;
+    }
+    ready = first_of(PARKED, has_something);
+    if (ready)
+        return make_call_of(ready, now_ns, result);
+    return dialogue.running->asked.kind == PARKS ? NOBODY_YET : make_call(now_ns, result);
+}
+
+/* A thread is woken, and what it does is here. */
+static turn_t wake_logged(look_t look, thread_t *woken, int64_t now_ns, PyObject **result) {
+    entry_t entry;
+    next_entry(&look, &entry);
+    if (entry.kind == NOT_YET)
+        return NOBODY_YET;
+    if (!woken || woken->state != PARKED || woken->asked.kind == PARKS || first_runnable())
+        return IS_LEFT;
+    return make_call_of(woken, now_ns, result);
+}
+
+static turn_t next_logged(int64_t now_ns, PyObject **result) {
+    thread_t *runnable = first_runnable();
+    bool parks = dialogue.running->asked.kind == PARKS;
+    look_t look = look_at_log();
+    entry_t entry;
+    next_entry(&look, &entry);
+    if (entry.kind == OTHER || (entry.kind != NOT_YET && entry.pick < dialogue.pick))
+        return IS_LEFT;
+    bool is_later = entry.kind != NOT_YET && entry.pick > dialogue.pick;
+    if (is_later || (entry.kind == NOT_YET && runnable && parks && is_alone())) {
+        if (!runnable)
+            return IS_LEFT;
+        stop_running();
+        *result = pick(runnable, now_ns);
+        return GOES_ON;
+    }
+    if (entry.kind == NOT_YET)
+        return NOBODY_YET;
+    if (entry.kind == WAKE && entry.thread != dialogue.thread)
+        return wake_logged(look, thread_of(entry.thread), now_ns, result);
+    return parks ? IS_LEFT : make_call(now_ns, result);
+}
+
+/* -- at the gates ------------------------------------------------------------------------------------ */
+
+static unsigned long ident_of(PyObject *thread) {
+    PyObject *ident = PyObject_GetAttr(thread, names_of[IDENT]);
+    unsigned long value = ident ? PyLong_AsUnsignedLong(ident) : 0;
+    Py_XDECREF(ident);
+    return PyErr_Occurred() ? 0 : value;
+}
+
+/* What cannot fail: else somebody would wait for ever. */
+static void give(thread_t *t, PyObject *result) {
+    PyObject *opened = NULL;
+    dialogue.ident = ident_of(t->thread);
+    if (dialogue.ident && PyObject_SetAttr(t->thread, names_of[RESULT], result) == 0)
+        opened = PyObject_CallMethod(t->gate, "release", NULL);
+    if (!opened)
+        Py_FatalError("a thread cannot be given its result");
+    Py_DECREF(opened);
+    Py_DECREF(result);
+}
+
+/* Nothing of the dialogue is touched behind the gate: it may be over, and another one lent. */
+static PyObject *wait_at_gate(const thread_t *me) {
+    PyObject *thread = Py_NewRef(me->thread), *gate = Py_NewRef(me->gate), *stream = begin_receiving();
+    PyObject *passed = PyObject_CallMethod(gate, "acquire", NULL), *result = NULL;
+    if (passed && PyObject_SetAttr(thread, names_of[GIVEN], Py_False) == 0)
+        result = PyObject_GetAttr(thread, names_of[RESULT]);
+    Py_XDECREF(passed);
+    Py_DECREF(gate);
+    Py_DECREF(thread);
+    if (end_receiving(stream) < 0)
+        Py_CLEAR(result);
+    Py_XDECREF(stream);
+    return result;
+}
+
+PyObject *wait_in_turn(const asked_t *asked, int64_t *now_ns, outcome_t *outcome) {
+    thread_t *me = dialogue.running;
+    PyObject *result = NULL;
+    keep(&me->asked, asked);
+    for (;;) {
+        turn_t turn = dialogue.live ? next_live(*now_ns, &result) : next_logged(*now_ns, &result);
+        if (turn == GOES_ON && dialogue.running != me) {
+            give(dialogue.running, result);
+            result = wait_at_gate(me);
+        }
+        *outcome = turn == GOES_ON ? ARRIVED : turn == IS_LEFT ? LEAVE : wait_for_network(now_ns, asked);
+        if (turn != NOBODY_YET || *outcome != ARRIVED)
+            return result;
+        dialogue.picks = 0;
+        if (is_paused(*now_ns)) {
+            *outcome = LEAVE;
+            return NULL;
+        }
+    }
+}
+
+/* -- calls ------------------------------------------------------------------------------------------- */
+
+/* park(counted): True; None: it goes the usual way; HANDED. For as long as it takes. */
+PyObject *park(PyObject *module, PyObject *counted) {
+    (void)module;
+    int64_t now_ns = monotonic_ns();
+    int is_counted = PyObject_IsTrue(counted);
+    asked_t asked = {.kind = PARKS, .timeout_ns = -1, .until_ns = NEVER};
+    outcome_t outcome;
+    if (!has_threads() || !is_here(now_ns) || (is_counted && !may_be_made(LEVELS_NEEDED)))
+        Py_RETURN_NONE;
+    PyObject *result = wait_in_turn(&asked, &now_ns, &outcome);
+    if (outcome != ARRIVED)
+        return Py_NewRef(outcome == HANDED ? handed : Py_None);
+    if (result && is_counted && was_made() < 0)
+        Py_CLEAR(result);
+    return result;
+}
+
+/* Whether it was parked and can be unparked, and now can run. */
+static bool make_runnable(thread_t *t) {
+    bool can_be = t->asked.kind == PARKS || (t->asked.kind == SELECTS && t->asked.is_interruptible);
+    if ((t->state != ASLEEP && t->state != PARKED) || !can_be)
+        return false;
+    t->state = RUNNABLE;
+    t->place = ++dialogue.places;
+    t->has_turned = true;
+    return true;
+}
+
+/* unpark(thread): True, False; None: it goes the usual way. */
+PyObject *unpark(PyObject *module, PyObject *number) {
+    (void)module;
+    int64_t now_ns = monotonic_ns();
+    long long value = PyLong_AsLongLong(number);
+    if (value == -1 && PyErr_Occurred())
+        return NULL;
+    thread_t *t = has_threads() ? thread_of(value) : NULL;
+    if (!t || t->state == ELSEWHERE || !is_here(now_ns) || is_spent() || !may_be_made(LEVELS_NEEDED))
+        Py_RETURN_NONE;
+    bool is_unparked = make_runnable(t);
+    note_birth_of(dialogue.unpark_kind, is_unparked ? TRUE_TAG : FALSE_TAG);
+    spend(now_ns);
+    dialogue.turns++;
+    return was_made() < 0 ? NULL : PyBool_FromLong(is_unparked);
+}
+
+/* -- lent, and taken back ---------------------------------------------------------------------------- */
+
+void forget_threads(void) {
+    for (int at = 0; at < dialogue.thread_count; at++) {
+        thread_t *t = &dialogue.threads[at];
+        Py_CLEAR(t->thread);
+        Py_CLEAR(t->gate);
+        Py_CLEAR(t->asked.fds);
+        Py_CLEAR(t->asked.writing);
+    }
+    dialogue.thread_count = 0;
+    dialogue.running = NULL;
+}
+
+/* (number, thread, gate, state, kind of its call, descriptor, limit, fds, writing, interruptible, timeout, until,
+ * identifier of its selects, how many were performed, and coded) */
+static int read_thread(PyObject *one) {
+    thread_t *t = &dialogue.threads[dialogue.thread_count];
+    long long number, fd, limit, timeout_ns, until_ns, identifier, performed, coded;
+    int state, kind, is_interruptible;
+    PyObject *thread, *gate, *fds, *writing;
+    if (dialogue.thread_count == THREADS_MAX || !PyTuple_Check(one) ||
+        !PyArg_ParseTuple(one, "LOOiiLLO!O!pLLLLL", &number, &thread, &gate, &state, &kind, &fd, &limit, &PyTuple_Type,
+                          &fds, &PyTuple_Type, &writing, &is_interruptible, &timeout_ns, &until_ns, &identifier,
+                          &performed, &coded))
+        return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "too many threads"), -1);
+    memset(t, 0, sizeof *t);
+    t->number = number;
+    t->thread = Py_NewRef(thread);
+    t->gate = Py_NewRef(gate);
+    t->state = state;
+    t->place = ++dialogue.places;
+    t->asked = (asked_t){.kind = kind, .fd = fd, .limit = limit, .is_interruptible = is_interruptible != 0,
+                         .timeout_ns = timeout_ns, .until_ns = until_ns, .least_ns = timeout_ns > 0};
+    if (kind == SELECTS) {
+        t->asked.fds = Py_NewRef(fds);
+        t->asked.writing = Py_NewRef(writing);
+    }
+    t->selects = (count_of){.identifier = identifier, .performed = performed, .coded = coded};
+    begin_count(&t->selects);
+    dialogue.thread_count++;
+    if (state == RUNS)
+        dialogue.running = t;
+    return 0;
+}
+
+/* (kinds of Park and Unpark, how many are parked elsewhere, threads), or None: there is one thread that counts. */
+int read_threads(PyObject *threads) {
+    long long park_kind, unpark_kind, elsewhere;
+    PyObject *list;
+    forget_threads();
+    dialogue.places = dialogue.turns = dialogue.picks = 0;
+    if (!names_of[0]) {
+        names_of[RESULT] = PyUnicode_InternFromString("result");
+        names_of[GIVEN] = PyUnicode_InternFromString("given");
+        names_of[IDENT] = PyUnicode_InternFromString("ident");
+    }
+    if (threads == Py_None)
+        return 0;
+    if (!PyArg_ParseTuple(threads, "LLLO!", &park_kind, &unpark_kind, &elsewhere, &PyList_Type, &list))
+        return -1;
+    dialogue.park_kind = park_kind;
+    dialogue.unpark_kind = unpark_kind;
+    dialogue.parked_elsewhere = elsewhere;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(list); at++)
+        if (read_thread(PyList_GET_ITEM(list, at)) < 0)
+            return -1;
+    if (!dialogue.running || !has_threads() || dialogue.running->number != dialogue.thread) {
+        PyErr_SetString(PyExc_ValueError, "whose dialogue is it?");
+        return -1;
+    }
+    dialogue.generals[SELECT_COUNT] = (count_of){.identifier = -1}; /* each has its own */
+    return 0;
+}
+
+static PyObject *call_of(const thread_t *t) {
+    const asked_t *a = &t->asked;
+    if (a->kind == RECEIVES)
+        return Py_BuildValue("(LL)", (long long)a->fd, (long long)a->limit);
+    if (a->kind == SELECTS)
+        return Py_BuildValue("(OLOO)", a->fds, (long long)a->timeout_ns, a->writing,
+                             a->is_interruptible ? Py_True : Py_False);
+    return Py_BuildValue("(L)", (long long)a->timeout_ns);
+}
+
+/* The one behind that place that is where it was not when it was lent. */
+static const thread_t *next_turned(int64_t place) {
+    const thread_t *next = NULL;
+    for (int at = 0; at < dialogue.thread_count; at++) {
+        const thread_t *t = &dialogue.threads[at];
+        if (t->has_turned && t->state != RUNS && t->place > place && (!next || t->place < next->place))
+            next = t;
+    }
+    return next;
+}
+
+/* Who runs, and the threads that are where they were not, those that have waited longest first: number, state, kind
+ * of call, what it is about, and until when. None: nothing has become of them. */
+PyObject *threads_now(void) {
+    if (!has_threads() || !dialogue.turns)
+        Py_RETURN_NONE;
+    PyObject *list = PyList_New(0);
+    for (const thread_t *t = next_turned(0); list && t; t = next_turned(t->place)) {
+        PyObject *one = Py_BuildValue("(LiiNL)", (long long)t->number, (int)t->state, (int)t->asked.kind, call_of(t),
+                                      (long long)t->asked.until_ns);
+        if (!one || PyList_Append(list, one) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list ? Py_BuildValue("(LN)", (long long)dialogue.running->number, list) : NULL;
+}

@@ -1,0 +1,125 @@
+"""Several threads in one dialogue (D-74): what comes of it is what would have come of the core's steps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from llft.core.determinizer.operations import Park, Receive, Select, Send, Unpark
+from tests.unit.dialogue_kept import kept
+from tests.unit.dialogue_native import native as native
+from tests.unit.dialogue_threads_world import Program, Threaded
+from tests.unit.dialogue_world import World
+
+pytestmark = pytest.mark.reference
+
+CONNECTIONS = 4
+OF_THREADS = 2
+"""So many of them have a thread each; the others are served by one that selects, and by workers."""
+
+
+def selecting(program: Threaded) -> None:
+    """The first thread: it hears, and gives what it has heard to the workers."""
+    fds = program.server.world.fds[OF_THREADS:]
+    while True:
+        found = program.call(Select((0, *fds), -1, (), True))
+        for fd in found or ():
+            data = program.call(Receive(fd, 100, False))
+            if isinstance(data, bytes):
+                program.shared.append((fd, data))
+                if program.parked:
+                    program.call(Unpark(program.parked.pop()))
+
+
+def working(program: Threaded) -> None:
+    while True:
+        while not program.shared:
+            program.parked.add(program.me)
+            program.call(Park())
+        fd, data = program.shared.pop(0)
+        program.call(Send(fd, data[::-1]))
+        program.call(Unpark(1))
+
+
+def conversing(place: int) -> Program:
+    def converse(program: Threaded) -> None:
+        fd = program.server.world.fds[place]
+        while True:
+            program.call(Send(fd, program.call(Receive(fd, 100)).upper()))
+
+    return converse
+
+
+PROGRAM: list[Program] = [selecting, working, working, *[conversing(place) for place in range(OF_THREADS)]]
+
+
+class Run:
+    """The same is said, in the same order, in every run of a seed."""
+
+    def __init__(self, seed: int, *, talks: str) -> None:
+        self.draw = random.Random(seed)
+        self.world = World(connections=CONNECTIONS)
+        self.servers = {name: Threaded(getattr(self.world, name), PROGRAM) for name in ("primary", "backup")}
+        if talks:
+            self.servers[talks].server.talks = True
+        for server in self.servers.values():
+            server.begin()
+
+    def go(self, rounds: int) -> None:
+        for _ in range(rounds):
+            for fd in self.draw.choices(self.world.fds, k=self.draw.choice([1, 1, 1, 2, 3])):
+                client, number = self.world.ends[fd]
+                assert client.call(Send(number, self.draw.randbytes(self.draw.choice([1, 9, 60]))))
+            self.servers["primary"].hear()
+            for client, number in self.world.ends.values():
+                client.hear()
+                client.call(Receive(number, 1 << 16, blocking=False))
+            if self.draw.random() < 0.7:
+                self.servers["backup"].hear()
+            if self.draw.random() < 0.2:
+                for server in self.servers.values():
+                    server.break_off()
+
+    def end(self) -> None:
+        for server in self.servers.values():
+            server.end()
+        for _ in range(3):
+            for server in self.servers.values():
+                server.hear()
+            with self.servers["primary"].alone(), self.servers["backup"].alone():
+                self.world.tell()
+            for server in self.servers.values():
+                server.settle()
+
+    def kept(self) -> list[Any]:
+        found = []
+        for server in self.servers.values():
+            engine: Any = server.server.core.determinizer.engine
+            found.append((kept(server.server), engine.asleep))
+        return found
+
+
+@pytest.fixture
+def runs(native: Any) -> Iterator[list[Run]]:
+    made: list[Run] = []
+    yield made
+    for run in made:
+        run.world.close()
+
+
+@pytest.mark.parametrize("talks", ["primary", "backup"])
+@pytest.mark.parametrize("seed", range(12))
+def test_it_is_afterwards_as_if_it_had_been_stepped(runs: list[Run], seed: int, talks: str) -> None:
+    for who in (talks, ""):
+        runs.append(Run(seed, talks=who))
+        runs[-1].go(25)
+        runs[-1].end()
+    talking, stepped = runs
+    for (one, asleep), (other, its_asleep) in zip(talking.kept(), stepped.kept(), strict=True):
+        assert {name: one[name] for name in one if one[name] != other[name]} == {}
+        assert asleep == its_asleep
+    calls = talking.servers[talks].in_dialogue
+    assert calls > 20, "hardly anything was said in dialogues"
