@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 CLOCK_IDS: Final = (0, 1, 2)
 """Those that a dialogue knows, as runs do."""
-LEAST: Final = -(1 << 63)
 ENTRIES_MAX: Final = 1024
 """Of a backup's log, at a time."""
 CONNECTIONS_MAX: Final = 128
@@ -240,8 +239,7 @@ class Lender:
 
     def _numbers(self, thread: ThreadId, kinds: Kinds, late_ns: int) -> tuple[int, ...]:
         replica, lane, engine = self._replica, self._messaging.lane, self._engine
-        assert isinstance(engine, TokenEngine)
-        limits, timeouts, scheduler = replica.config.limits, replica.config.timeouts, engine.scheduler
+        limits, timeouts = replica.config.limits, replica.config.timeouts
         context, order_base = self._context(), lane.orders.end
         count = replica.followed_base + engine.consumed_count
         if replica.live:
@@ -252,11 +250,11 @@ class Lender:
             *(int(replica.live), int(replica.outbox.journalling), thread, *kinds),
             *(replica.last_step_ns, replica.pause_ns, self._deadline_ns(), late_ns),
             *replica.timers.suspicion(),
-            *(scheduler.quantum_calls, scheduler.calls, scheduler.pick_count, count, int(not engine.parked)),
+            *(*self._turn(), count, int(not engine.parked)),
             *(context.pick, context.thread, context.fd, context.timestamp),
             *(
                 context.clock_id,
-                *self._clocks(),
+                *self._engine.outside.clock.lent(CLOCK_IDS),
                 *[context.clocks.get(clock_id, 0) for clock_id in CLOCK_IDS],
             ),
             *(select_id, *self._count(context, kind, select_id), *self._count(context, GENERAL, RANDOM)),
@@ -266,6 +264,12 @@ class Lender:
             *(limits.window_messages, limits.window_bytes, timeouts.first_ack_delay_ns),
             *(timeouts.first_ack_patience_ns, timeouts.retransmit_interval_ns),
         )
+
+    def _turn(self) -> tuple[int, int, int]:
+        """Calls of a quantum, those that were made of it, and how often a thread was picked."""
+        assert isinstance(self._engine, TokenEngine)
+        scheduler = self._engine.scheduler
+        return scheduler.quantum_calls, scheduler.calls, scheduler.pick_count
 
     def _deadline_ns(self) -> int:
         """Also of threads that are parked: while one runs, the engine does not tell. When an answer to a
@@ -290,11 +294,3 @@ class Lender:
         standing = self._replica.standing
         precedence, view_num, primary = standing.view
         return (standing.group_id, *standing.birth_id, precedence, view_num, *primary)
-
-    def _clocks(self) -> tuple[int, ...]:
-        """What each clock's local one is to be moved by, and what it must not be behind."""
-        clock = self._engine.outside.clock
-        found: list[int] = []
-        for clock_id in CLOCK_IDS:
-            found += (clock.offsets.get(clock_id, 0), clock.last.get(clock_id, LEAST))
-        return tuple(found)

@@ -141,7 +141,7 @@ static word_t *word_of(const call_t *call) {
 /* -- calls ------------------------------------------------------------------------------------------- */
 
 static void put_wake(const call_t *call) {
-    put_operated(call->time_ns, WORD_WAKE, call->number - 1, (int64_t[]){call->pick - 1, dialogue.thread}, 2, frame.wake);
+    put_operated(call->time_ns, WORD_WAKE, call->number - 1, (int64_t[]){call->pick - 1, call->thread}, 2, frame.wake);
 }
 
 static void put_fields(int64_t time_ns, uint8_t kind, int index, const int64_t *fields, int count, int64_t *last) {
@@ -157,7 +157,7 @@ static void put_heard(const call_t *call) {
     int index = index_of(c, call->time_ns);
     put_fields(call->time_ns, ROW_DELIVERED, index, (int64_t[]){c->fd, call->size, call->so_far, call->digest}, 4,
                frame.rows[call->connection].delivered);
-    put_operated(call->time_ns, WORD_READ, call->number, (int64_t[]){call->pick, dialogue.thread, c->fd, call->size}, 4,
+    put_operated(call->time_ns, WORD_READ, call->number, (int64_t[]){call->pick, call->thread, c->fd, call->size}, 4,
                  frame.read);
 }
 
@@ -169,17 +169,17 @@ static void put_said(const call_t *call) {
                frame.rows[call->connection].sent);
     put_number(call->number - frame.order);
     put_operated(call->time_ns, WORD_SEND, call->number,
-                 (int64_t[]){call->pick, dialogue.thread, c->fd, call->timestamp}, 4, frame.send);
+                 (int64_t[]){call->pick, call->thread, c->fd, call->timestamp}, 4, frame.send);
 }
 
 static void put_counted(const call_t *call) {
     word_t *word = word_of(call);
     put_operated(call->time_ns, word->index, call->number,
-                 (int64_t[]){call->pick, dialogue.thread, call->position, call->limit}, 4, word->last);
+                 (int64_t[]){call->pick, call->thread, call->position, call->limit}, 4, word->last);
 }
 
 static void put_readings(const call_t *call, size_t count) {
-    int64_t fields[] = {call->pick, dialogue.thread, call->clock_id};
+    int64_t fields[] = {call->pick, call->thread, call->clock_id};
     begin_row(call->time_ns, ROW_READINGS);
     put_number(call->number - frame.order - 1);
     for (int at = 0; at < 3; at++)

@@ -59,7 +59,7 @@ _DIALOGUE = (
         f"llft/dialogue/{name}.c"
         for name in (
             *("account", "asking", "beating", "calls", "fragments", "journal", "lane"),
-            *("lending", "order", "socket", "waiting"),
+            *("lending", "order", "relay", "socket", "waiting"),
         )
     ),
     "llft/dialogue/dialogue.h",
