@@ -346,6 +346,8 @@ bool may_say(const connection_t *c, int64_t now_ns) {
 }
 
 bool say_live(connection_t *c, PyObject *payload, int64_t now_ns) {
+    if (awaits_answer(c) && !is_calm(now_ns))
+        return false; /* the answer may be here: else the next question would wait until the thread does */
     if (!may_say(c, now_ns) || PyBytes_GET_SIZE(payload) > FRAGMENTED_MAX)
         return false;
     cut_t cut = cut_payload(c->sent_digest, payload);
