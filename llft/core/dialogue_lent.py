@@ -12,7 +12,7 @@ from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_connection import begun, is_plain, numbers_of
 from llft.core.dialogue_fellow import Fellow, Fellows
-from llft.core.dialogue_numbers import CLOCK_IDS, clocks_of, who_is
+from llft.core.dialogue_numbers import CLOCK_IDS, who_is
 from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
 from llft.core.dialogue_threads import PARKED, LentThreads, Threads
 from llft.core.messaging.connection import Connection
@@ -254,8 +254,7 @@ class Lender:
 
     def _numbers(self, thread: ThreadId, kinds: Kinds, late_ns: int) -> tuple[int, ...]:
         replica, lane, engine = self._replica, self._messaging.lane, self._engine
-        assert isinstance(engine, TokenEngine)
-        limits, timeouts, scheduler = replica.config.limits, replica.config.timeouts, engine.scheduler
+        limits, timeouts = replica.config.limits, replica.config.timeouts
         context, order_base = self._context(), lane.orders.end
         count = replica.followed_base + engine.consumed_count
         if replica.live:
@@ -266,11 +265,11 @@ class Lender:
             *(int(replica.live), int(replica.outbox.journalling), thread, *kinds),
             *(replica.last_step_ns, replica.pause_ns, self._deadline_ns(), late_ns),
             *replica.timers.suspicion(),
-            *(scheduler.quantum_calls, scheduler.calls, scheduler.pick_count, count, int(not engine.parked)),
+            *(*self._turn(), count, int(not engine.parked)),
             *(context.pick, context.thread, context.fd, context.timestamp),
             *(
                 context.clock_id,
-                *clocks_of(engine.outside.clock),
+                *engine.outside.clock.lent(CLOCK_IDS),
                 *[context.clocks.get(clock_id, 0) for clock_id in CLOCK_IDS],
             ),
             *(select_id, *self._count(context, kind, select_id), *self._count(context, GENERAL, RANDOM)),
@@ -280,6 +279,12 @@ class Lender:
             *(limits.window_messages, limits.window_bytes, timeouts.first_ack_delay_ns),
             *(timeouts.first_ack_patience_ns, timeouts.retransmit_interval_ns),
         )
+
+    def _turn(self) -> tuple[int, int, int]:
+        """Calls of a quantum, those that were made of it, and how often a thread was picked."""
+        assert isinstance(self._engine, TokenEngine)
+        scheduler = self._engine.scheduler
+        return scheduler.quantum_calls, scheduler.calls, scheduler.pick_count
 
     def _deadline_ns(self) -> int:
         """Also of threads that are parked: while one runs, the engine does not tell. When an answer to a

@@ -118,7 +118,9 @@ class Holding:
         """Who waits for it finds out: `Touched.await_commit`."""
         self.note_remote(header.source_group_id, header.source_view, body.order_offset)
 
-    def note_remote(self, group_id: GroupId, view: ViewId, end: int) -> None:
+    def note_remote(self, group_id: GroupId, view: ViewId, end: int, answer: bytes = b"") -> None:
+        """`answer`: the datagram that says so, if it says nothing else."""
         held = self.messaging.lane.held.get(group_id)
         if held is not None and held.view == view:
             held.committed = max(held.committed, end)
+            held.answer = answer

@@ -79,7 +79,7 @@ class Inbox:
         own = self.standing.group_id
         if prefix.dest_group_id != own or prefix.source_group_id == own or prefix.dest_view != NO_VIEW:
             return False
-        self.replica.asking.holding.note_remote(prefix.source_group_id, prefix.source_view, end)
+        self.replica.asking.holding.note_remote(prefix.source_group_id, prefix.source_view, end, data)
         return True
 
     def _after_lane(self, connection: Connection) -> None:

@@ -74,6 +74,8 @@ void note_call(const call_t *call) {
 }
 
 static void note_birth(uint8_t tag, int64_t kind, uint64_t number) {
+    if (dialogue.is_relay)
+        return;
     put_uvarint(&dialogue.births, (uint64_t)dialogue.thread);
     *grow(&dialogue.births, 1) = tag;
     *grow(&dialogue.births, 1) = (uint8_t)kind;
@@ -107,6 +109,8 @@ static void seal_births(void) {
 }
 
 void note_birth_of_known(int64_t kind, PyObject *data, uint32_t checksum) {
+    if (dialogue.is_relay)
+        return;
     if (PyBytes_GET_SIZE(data) < LARGE_BYTES) {
         note_birth_of_bytes(kind, data);
         return;

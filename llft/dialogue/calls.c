@@ -62,7 +62,7 @@ void be_picked(void) {
     dialogue.calls = 0;
 }
 
-static bool is_far_ahead(void) { return order_end() - dialogue.group_watermark > dialogue.order_lag_bytes; }
+bool is_far_ahead(void) { return order_end() - dialogue.group_watermark > dialogue.order_lag_bytes; }
 
 /* At a primary: whether a call that does not wait may be made. */
 static bool may_go_on(int64_t now_ns) {
@@ -194,7 +194,7 @@ static int64_t mark_of_last(bool decoded) {
     return decoded ? dialogue.order_base + (int64_t)dialogue.performed : 0;
 }
 
-static PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool decoded, int64_t now_ns) {
+PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool decoded, int64_t now_ns) {
     int64_t before = c->delivered_position;
     uint32_t checksum = 0;
     PyObject *data = take_bytes(c, size, &checksum);
@@ -358,9 +358,14 @@ static bool has_window(const connection_t *c) {
     return sent_count < dialogue.window_messages && c->sent_bytes < dialogue.window_bytes;
 }
 
-static bool say_live(connection_t *c, PyObject *payload, int64_t now_ns) {
-    if (!may_go_on(now_ns) || !has_window(c) || !may_leave() || PyBytes_GET_SIZE(payload) > FRAGMENTED_MAX ||
-        !may_seek_commit(c, now_ns))
+bool may_say(const connection_t *c, int64_t now_ns) {
+    return may_go_on(now_ns) && has_window(c) && may_leave() && may_seek_commit(c, now_ns);
+}
+
+bool say_live(connection_t *c, PyObject *payload, int64_t now_ns) {
+    if (awaits_answer(c) && !is_calm(now_ns))
+        return false; /* the answer may be here: else the next question would wait until the thread does */
+    if (!may_say(c, now_ns) || PyBytes_GET_SIZE(payload) > FRAGMENTED_MAX)
         return false;
     cut_t cut = cut_payload(c->sent_digest, payload);
     record_send(c->fd, ++dialogue.clock, cut.digest);

@@ -11,6 +11,7 @@
  *     asking.c      who is asked for the output commit, and answers
  *     beating.c     the primary's Heartbeats, at a backup
  *     waiting.c     how a call waits for the network
+ *     relay.c       a gateway's loop: what it does without calls
  *     calls.c       the thread's calls: hear, say, select, read a clock, draw
  *     threads.c     several threads in one dialogue
  *     socket.c      the virtual socket's methods
@@ -261,6 +262,7 @@ typedef struct {
     /* Whose it is. */
     unsigned long ident; /* of the native thread; 0: nobody's */
     bool live;           /* at a primary */
+    bool is_relay;       /* of a gateway's loop (`relay.c`): it has no past, so there is no birth log */
     bool waiting;        /* the thread is in `epoll_wait`, without the interpreter's lock */
     uint64_t generation; /* one more whenever it is taken back */
     asked_t asked;       /* what it waits for */
@@ -371,6 +373,7 @@ void read_ahead(PyObject *entries); /* of the core's, as far as they are a dialo
 /* -- lane.c ----------------------------------------------------------------------------------------- */
 
 bool take_datagram(const datagram_taken *taken, int64_t now_ns); /* false: not of this dialogue, and not taken */
+bool take_keep_alive(const datagram_taken *taken, int64_t now_ns); /* the same, if it says nothing that is missing */
 /* A payload as it is cut if it has to be: what the running digest is with it, and the checksums of its parts, as
  * many as there is room for. */
 enum { CUT_MAX = 16 };
@@ -408,6 +411,7 @@ PyObject *fragments_now(const partial_t *partial); /* a list of bytes */
 
 bool take_from_fellow(const datagram_taken *taken, int64_t now_ns);
 int64_t answer_due_ns(void); /* at a primary: NEVER if none is under way */
+bool awaits_answer(const connection_t *c); /* what is said there could not be asked about before that has come */
 bool may_seek_commit(const connection_t *c, int64_t now_ns);
 bool seek_commit(const connection_t *c, int64_t now_ns); /* ahead of the message; whether somebody was asked */
 void seek_on(bool asked, int64_t now_ns);               /* behind it */
@@ -429,6 +433,7 @@ int64_t monotonic_ns(void);
 bool is_brisk(void); /* the last wait was for a moment only */
 outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked);
 void ask_nothing(void);
+int64_t due_ns(void); /* what is to be done by then, whether somebody waits or not */
 PyObject *take_left_behind(PyObject *module, PyObject *none);
 bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the dialogue */
 
@@ -437,6 +442,10 @@ typedef struct {
     unsigned long long lent, woken, heard, said, selected, handed, meanwhile, foreign, deadlines, others, asked, answered, journal_ns;
 } tally_t;
 extern tally_t tally;
+
+/* -- relay.c ---------------------------------------------------------------------------------------- */
+
+PyObject *relay(PyObject *module, PyObject *arguments);
 
 /* -- calls.c ---------------------------------------------------------------------------------------- */
 
@@ -451,6 +460,11 @@ PyObject *say(connection_t *c, PyObject *payload, bool patient);
 /* A tuple; a number: it goes the usual way, with this timeout; HANDED. */
 PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool interruptible, bool counted);
 int64_t left_of(const asked_t *asked); /* of its time */
+/* At a primary: what was received, or a part of it, up to `limit` bytes. */
+PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool decoded, int64_t now_ns);
+bool is_far_ahead(void); /* nothing is to be recorded now */
+bool may_say(const connection_t *c, int64_t now_ns);
+bool say_live(connection_t *c, PyObject *payload, int64_t now_ns);
 /* A reading in a dialogue of this thread: false if there is none, or it goes the usual way. */
 bool read_clock_in_dialogue(int clock_id, int64_t *value);
 PyObject *draw_in_dialogue(Py_ssize_t size); /* NULL without an exception: it goes the usual way */

@@ -13,6 +13,11 @@
 enum {
     TO_GROUP = 0,
     ENTRIES_BYTES = 64, /* of one call, at the most */
+    TYPE_AT = 1,        /* as wire.header has it */
+    REQUEST = 1,        /* as wire.messages has them */
+    REPLY = 2,
+    KEEP_ALIVE = 7,
+    MOMENT_NS = 1000000,
 };
 
 /* -- which connection -------------------------------------------------------------------------------- */
@@ -78,16 +83,10 @@ static bool begins_anew(const remote_t *remote, const dynamic_t *dynamic) {
            (int64_t)remote->held.size + dynamic->order_length <= remote->limit;
 }
 
-static bool is_expected(const connection_t *c, const dynamic_t *dynamic, size_t size) {
+/* What any message brings besides its payload. */
+static bool can_be_taken(const connection_t *c, const dynamic_t *dynamic, size_t size) {
     size_t rest = HEADER_BYTES + (size_t)dynamic->order_length + dynamic->reflected_length;
-    if (c->in_base + (int64_t)dynamic->msg_seq_num != c->received_up_to + 1)
-        return false;
-    if (dynamic->flags)
-        return false;
-    if ((dynamic->fragment_index || dynamic->fragment_count != 1 || c->partial.payload) &&
-        !follows(&c->partial, dynamic->fragment_index, dynamic->fragment_count, dynamic->payload_length))
-        return false;
-    if (dynamic->ack_view_num != (uint32_t)c->out_view_num || !dynamic->payload_length)
+    if (dynamic->flags || dynamic->ack_view_num != (uint32_t)c->out_view_num)
         return false;
     if (size != rest + dynamic->payload_length)
         return false;
@@ -101,6 +100,15 @@ static bool is_expected(const connection_t *c, const dynamic_t *dynamic, size_t 
                                          (dialogue.live ? dialogue.unreflected : order_end()))
         return false;
     return true;
+}
+
+static bool is_expected(const connection_t *c, const dynamic_t *dynamic, size_t size) {
+    if (c->in_base + (int64_t)dynamic->msg_seq_num != c->received_up_to + 1)
+        return false;
+    if ((dynamic->fragment_index || dynamic->fragment_count != 1 || c->partial.payload) &&
+        !follows(&c->partial, dynamic->fragment_index, dynamic->fragment_count, dynamic->payload_length))
+        return false;
+    return dynamic->payload_length && can_be_taken(c, dynamic, size);
 }
 
 static void hold(remote_t *remote, int64_t start, const uint8_t *data, size_t size) {
@@ -212,16 +220,77 @@ static void on_remote_watermark(connection_t *c, int64_t watermark) {
     collect_sent(c);
 }
 
+/* The connection that begins so, if it comes from the primary at its other end, and for the first time. */
+static connection_t *connection_of(const datagram_taken *taken, const uint8_t *prefix) {
+    connection_t *c = connection_of_prefix(prefix);
+    const remote_t *remote = c ? &dialogue.remotes[c->remote] : NULL;
+    if (!c || (int64_t)taken->number <= remote->newest ||
+        memcmp(taken->identity + DATAGRAMS_BIRTH_IN_IDENTITY, remote->birth, DATAGRAMS_BIRTH_BYTES))
+        return NULL;
+    return c;
+}
+
+static void note_taken(connection_t *c, const datagram_taken *taken, int64_t now_ns) {
+    remote_t *remote = &dialogue.remotes[c->remote];
+    c->used = remote->used = true;
+    remote->newest = (int64_t)taken->number;
+    put_bytes(&remote->numbers, &taken->number, sizeof taken->number);
+    c->heard_ns = dialogue.heard_ns = now_ns;
+}
+
+/* `orders`: what is behind the header. */
+static void take_piggyback(connection_t *c, const dynamic_t *dynamic, const uint8_t *orders) {
+    remote_t *remote = &dialogue.remotes[c->remote];
+    on_ack(c, c->out_base + dynamic->ack);
+    on_remote_watermark(c, (int64_t)dynamic->back);
+    if (dynamic->order_length && begins_anew(remote, dynamic))
+        on_held_watermark(remote, (int64_t)dynamic->order_start);
+    if (dynamic->order_length)
+        hold(remote, (int64_t)dynamic->order_start, orders, dynamic->order_length);
+    on_held_watermark(remote, (int64_t)dynamic->watermark);
+    if ((int64_t)dynamic->committed > remote->committed)
+        remote->committed = (int64_t)dynamic->committed;
+    if (dynamic->reflected_length)
+        on_reflected((int64_t)dynamic->reflected_start, orders + dynamic->order_length, dynamic->reflected_length);
+}
+
+/* What of ours has not been acknowledged left a moment ago; else it may be lost, and that is for the core (D-44). */
+static bool is_under_way(const connection_t *c, int64_t acked, int64_t now_ns) {
+    int64_t left_ns = c->retransmit_ns - dialogue.retransmit_interval_ns;
+    return acked >= c->transmitted || c->retransmit_ns == NEVER || now_ns - left_ns < MOMENT_NS;
+}
+
+/* It begins like any message of its connection, but for its type. */
+static connection_t *connection_kept_alive(const datagram_taken *taken) {
+    uint8_t prefix[PREFIX_BYTES];
+    memcpy(prefix, taken->data, PREFIX_BYTES);
+    prefix[TYPE_AT] = REPLY;
+    connection_t *c = connection_of(taken, prefix);
+    prefix[TYPE_AT] = REQUEST;
+    return c ? c : connection_of(taken, prefix);
+}
+
+bool take_keep_alive(const datagram_taken *taken, int64_t now_ns) {
+    dynamic_t dynamic;
+    if (taken->channel != TO_GROUP || taken->size < HEADER_BYTES || taken->data[TYPE_AT] != KEEP_ALIVE)
+        return false;
+    connection_t *c = connection_kept_alive(taken);
+    memcpy(&dynamic, taken->data + PREFIX_BYTES, sizeof dynamic);
+    if (!c || dynamic.payload_length || dynamic.fragment_index || dynamic.fragment_count != 1 ||
+        !can_be_taken(c, &dynamic, taken->size) || c->in_base + (int64_t)dynamic.msg_seq_num > c->received_up_to ||
+        !is_under_way(c, c->out_base + dynamic.ack, now_ns))
+        return false;
+    note_taken(c, taken, now_ns);
+    take_piggyback(c, &dynamic, taken->data + HEADER_BYTES);
+    return true;
+}
+
 bool take_datagram(const datagram_taken *taken, int64_t now_ns) {
     dynamic_t dynamic;
     if (taken->channel != TO_GROUP || taken->size < HEADER_BYTES)
         return false;
-    connection_t *c = connection_of_prefix(taken->data);
+    connection_t *c = connection_of(taken, taken->data);
     if (!c)
-        return false;
-    remote_t *remote = &dialogue.remotes[c->remote];
-    if ((int64_t)taken->number <= remote->newest ||
-        memcmp(taken->identity + DATAGRAMS_BIRTH_IN_IDENTITY, remote->birth, DATAGRAMS_BIRTH_BYTES))
         return false;
     memcpy(&dynamic, taken->data + PREFIX_BYTES, sizeof dynamic);
     if (!is_expected(c, &dynamic, taken->size))
@@ -231,23 +300,10 @@ bool take_datagram(const datagram_taken *taken, int64_t now_ns) {
     message_t message;
     if (!take_payload(c, &dynamic, &part, &message))
         return false; /* the core may have more luck, or says so */
-    c->used = remote->used = true;
-    remote->newest = (int64_t)taken->number;
-    put_bytes(&remote->numbers, &taken->number, sizeof taken->number);
-    c->heard_ns = dialogue.heard_ns = now_ns;
+    note_taken(c, taken, now_ns);
     if (message.payload)
         receive_message(c, &dynamic, &message, now_ns);
-    on_ack(c, c->out_base + dynamic.ack);
-    on_remote_watermark(c, (int64_t)dynamic.back);
-    if (dynamic.order_length && begins_anew(remote, &dynamic))
-        on_held_watermark(remote, (int64_t)dynamic.order_start);
-    if (dynamic.order_length)
-        hold(remote, (int64_t)dynamic.order_start, orders, dynamic.order_length);
-    on_held_watermark(remote, (int64_t)dynamic.watermark);
-    if ((int64_t)dynamic.committed > remote->committed)
-        remote->committed = (int64_t)dynamic.committed;
-    if (dynamic.reflected_length)
-        on_reflected((int64_t)dynamic.reflected_start, reflected, dynamic.reflected_length);
+    take_piggyback(c, &dynamic, orders);
     return true;
 }
 

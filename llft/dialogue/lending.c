@@ -92,7 +92,7 @@ static int read_all_numbers(PyObject *numbers) {
     d->own_fd = (int)own_fd;
     d->performed = 0;
     d->heard_ns = 0;
-    d->left = false;
+    d->left = d->is_relay = false;
     d->looked_ns = d->last_ns;
     for (int at = 0; at < CLOCKS; at++)
         d->clocks[at].local = 0;
@@ -398,6 +398,7 @@ PyMethodDef dialogue_methods[] = {
     {"forget_known", forget_known, METH_O, "A connection's socket is in a state that only Python knows."},
     {"dialogue_statistics", statistics, METH_NOARGS, "What happened how often."},
     {"take_left_behind", take_left_behind, METH_NOARGS, "Datagrams that a thread heard which has had its call taken away."},
+    {"relay", relay, METH_VARARGS, "Pass on what a gateway's connections say, until something else is to be done."},
     {"take_dialogue_back", take_back, METH_NOARGS, "What has become of it."},
     {0},
 };

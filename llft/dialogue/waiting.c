@@ -222,8 +222,7 @@ PyObject *take_left_behind(PyObject *module, PyObject *none) {
     return list ? list : PyList_New(0);
 }
 
-/* What is to be done by then, whether somebody waits or not. */
-static int64_t due_ns(int64_t now_ns) {
+int64_t due_ns(void) {
     int64_t until_ns = is_brisk() ? dialogue.late_ns : dialogue.deadline_ns, answer_ns = answer_due_ns();
     if (answer_ns < until_ns)
         until_ns = answer_ns;
@@ -283,7 +282,7 @@ static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, const asked_t *as
 /* ARRIVED also if the call's own time is over: its caller looks at the clock. */
 static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     struct epoll_event events[EVENTS] = {{.data.fd = dialogue.hearing_fd}};
-    int64_t began_ns = *now_ns, leave_ns = due_ns(began_ns), until_ns = leave_ns;
+    int64_t began_ns = *now_ns, leave_ns = due_ns(), until_ns = leave_ns;
     if (dialogue.live && asked->until_ns < leave_ns) /* a backup waits for the log, whatever the time */
         until_ns = asked->until_ns;
     if (something_waits() && began_ns + BRISK_NS < until_ns)
@@ -328,7 +327,7 @@ outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked) {
 bool is_calm(int64_t now_ns) {
     struct epoll_event events[EVENTS];
     int count = 1, found = 0;
-    bool is_calm = now_ns < due_ns(now_ns);
+    bool is_calm = now_ns < due_ns();
     events[0].data.fd = dialogue.hearing_fd;
     if (is_calm && (!waits_in_socket() || are_others_due(now_ns)))
         count = look_at_all(events, now_ns, 0);

@@ -60,7 +60,7 @@ _DIALOGUE = (
         f"llft/dialogue/{name}.c"
         for name in (
             *("account", "asking", "beating", "calls", "fragments", "journal", "lane"),
-            *("lending", "order", "socket", "threads", "waiting"),
+            *("lending", "order", "relay", "socket", "threads", "waiting"),
         )
     ),
     "llft/dialogue/dialogue.h",

@@ -15,6 +15,7 @@ from struct import Struct, error
 from typing import Final
 
 from llft.errors import MisuseError, PeerError
+from llft.identifiers import BirthId
 from llft.wire.bodies import decode_body, encode_body
 from llft.wire.header import (
     DROP_REMEDY,
@@ -29,7 +30,7 @@ from llft.wire.header import (
 )
 from llft.wire.messages import Header, Message
 
-__all__ = ["decode", "decode_body", "encode", "encode_body", "plain_held"]
+__all__ = ["decode", "decode_body", "encode", "encode_body", "plain_held", "who_holds"]
 
 ORDER_BYTES_MAX: Final = 65_535
 """Of order information on one datagram, and the same of reflected."""
@@ -72,6 +73,11 @@ def plain_held(data: bytes) -> tuple[Prefix, int] | None:
     if len(data) != HEADER_BYTES + _HELD_BODY.size or data[PREFIX_BYTES:HEADER_BYTES] != _HELD_DYNAMIC:
         return None
     return unpack_prefix(data[:PREFIX_BYTES]), _HELD_BODY.unpack_from(data, HEADER_BYTES)[3]
+
+
+def who_holds(data: bytes) -> BirthId:
+    """Of such a Held: whose it is."""
+    return BirthId(*_HELD_BODY.unpack_from(data, HEADER_BYTES)[:3])
 
 
 def decode(data: bytes) -> Message:

@@ -25,6 +25,7 @@ from llft.identifiers import BirthId, GroupId
 from llft.instant import MS
 from llft.journal.record import Record
 from llft.runtime.gateway.gateway import Gateway
+from llft.runtime.gateway.relaying import WriteFrame
 from llft.runtime.gateway.shell import Carrier, Shell, Steps
 from llft.runtime.settings import Settings
 from llft.runtime.transport import open_transport
@@ -245,10 +246,20 @@ class RealServer(Turning):
 
 
 class World(Turning):
-    def __init__(self, *, replicas: int = 2, handler: Handler = echo, level: int = 1, **changed: int) -> None:
+    def __init__(
+        self,
+        *,
+        replicas: int = 2,
+        handler: Handler = echo,
+        level: int = 1,
+        hub: Hub | None = None,
+        write: Callable[[Record], None] | None = None,
+        write_frame: WriteFrame | None = None,
+        **changed: int,
+    ) -> None:
         self.timeouts = replace(TIMEOUTS, **changed)
         self.limits = Limits(datagram_bytes=1400)
-        self.hub = Hub()
+        self.hub = hub or Hub()
         self.servers: list[Server] = []
         self.ports: dict[BirthId, Port] = {}
         self.log: list[str] = []
@@ -267,6 +278,8 @@ class World(Turning):
             random=random.Random(1),
             timeouts=self.timeouts,
             limits=self.limits,
+            write=write,
+            write_frame=write_frame,
             log=self.log.append,
         )
         self.address = self.gateway.listeners.listen("127.0.0.1", 0)

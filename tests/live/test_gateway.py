@@ -8,7 +8,7 @@ import random
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,20 +20,30 @@ from llft.runtime.gateway import gateway
 from llft.runtime.gateway.relay import UNSENT_BYTES_MAX
 from llft.runtime.gateway.shell import Steps
 from llft.wire.preamble import PREAMBLE_BYTES, Address, Answer, Inbound, Outbound, pack, unpack
-from tests.live.gateway_world import GATEWAY_GROUP, World, receive_exactly, take
+from tests.live.gateway_world import GATEWAY_GROUP, Hub, World, receive_exactly, take
+from tests.live.relayed_hub import LoopbackHub, compiled_relaying
 
 
-@pytest.fixture
-def worlds() -> Iterator[list[World]]:
-    """Worlds that a test puts here are closed at its end."""
-    made: list[World] = []
+class Worlds(list[World]):
+    """Worlds that a test makes are closed at its end."""
+
+    hub: Callable[[], Hub] = Hub
+
+
+@pytest.fixture(params=["stepped", "relayed"])
+def worlds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worlds]:
+    """Relayed: what C can pass on (D-76) it does, on real sockets."""
+    made = Worlds()
+    if request.param == "relayed":
+        compiled_relaying(monkeypatch)
+        made.hub = LoopbackHub
     yield made
     for world in made:
         world.close()
 
 
-def make(worlds: list[World], **options: Any) -> World:
-    world = World(**options)
+def make(worlds: Worlds, **options: Any) -> World:
+    world = World(hub=worlds.hub(), **options)
     worlds.append(world)
     return world
 
@@ -71,7 +81,7 @@ def read_to_reset(world: World, client: socket.socket, seconds: float = 5.0) -> 
 # -- ordinary life ---------------------------------------------------------------------------------
 
 
-def test_bytes_go_both_ways_and_both_sides_end(worlds: list[World]) -> None:
+def test_bytes_go_both_ways_and_both_sides_end(worlds: Worlds) -> None:
     world = make(worlds)
     client = world.connect()
     client.sendall(b"hello")
@@ -85,7 +95,7 @@ def test_bytes_go_both_ways_and_both_sides_end(worlds: list[World]) -> None:
     assert (world.gateway.counts.bytes_in, world.gateway.counts.bytes_out) == (10, 10)
 
 
-def test_the_server_learns_who_the_client_is(worlds: list[World]) -> None:
+def test_the_server_learns_who_the_client_is(worlds: Worlds) -> None:
     def tell(fd: int, preamble: Inbound) -> Steps:
         yield Send(fd, pack(preamble))
         yield Close(fd)
@@ -96,7 +106,7 @@ def test_the_server_learns_who_the_client_is(worlds: list[World]) -> None:
     assert preamble == Inbound(world.address, Address(*client.getsockname()))
 
 
-def test_a_client_that_has_half_closed_still_gets_its_answer(worlds: list[World]) -> None:
+def test_a_client_that_has_half_closed_still_gets_its_answer(worlds: Worlds) -> None:
     def count(fd: int, preamble: Inbound) -> Steps:
         size = 0
         while data := (yield Receive(fd, 65_536)):
@@ -112,7 +122,7 @@ def test_a_client_that_has_half_closed_still_gets_its_answer(worlds: list[World]
     over(world)
 
 
-def test_a_server_that_has_half_closed_still_reads(worlds: list[World]) -> None:
+def test_a_server_that_has_half_closed_still_reads(worlds: Worlds) -> None:
     def greet(fd: int, preamble: Inbound) -> Steps:
         yield Send(fd, b"go on")
         yield HalfClose(fd)
@@ -131,7 +141,7 @@ def test_a_server_that_has_half_closed_still_reads(worlds: list[World]) -> None:
     over(world)
 
 
-def test_many_connections_at_once(worlds: list[World]) -> None:
+def test_many_connections_at_once(worlds: Worlds) -> None:
     world = make(worlds)
     clients = [world.connect() for _ in range(100)]
     for number, client in enumerate(clients):
@@ -145,7 +155,7 @@ def test_many_connections_at_once(worlds: list[World]) -> None:
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.03])
-def test_clients_of_all_manners_leave_nothing_behind(worlds: list[World], loss: float) -> None:
+def test_clients_of_all_manners_leave_nothing_behind(worlds: Worlds, loss: float) -> None:
     world = make(worlds)
     world.lose(loss)
     draw = random.Random(5)
@@ -174,7 +184,7 @@ def test_clients_of_all_manners_leave_nothing_behind(worlds: list[World], loss: 
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.03])
-def test_the_primary_dies_and_every_line_is_echoed_once(worlds: list[World], loss: float) -> None:
+def test_the_primary_dies_and_every_line_is_echoed_once(worlds: Worlds, loss: float) -> None:
     world = make(worlds, replicas=3)
     world.lose(loss)
     client = world.connect()
@@ -196,7 +206,7 @@ def test_the_primary_dies_and_every_line_is_echoed_once(worlds: list[World], los
     assert world.gateway.counts.ends == {}
 
 
-def test_a_client_that_comes_between_two_primaries_waits(worlds: list[World]) -> None:
+def test_a_client_that_comes_between_two_primaries_waits(worlds: Worlds) -> None:
     world = make(worlds)
     world.kill_primary()
     client = world.connect()
@@ -204,7 +214,7 @@ def test_a_client_that_comes_between_two_primaries_waits(worlds: list[World]) ->
     assert world.read(client, 5) == b"hello"
 
 
-def test_the_group_is_not_there(worlds: list[World]) -> None:
+def test_the_group_is_not_there(worlds: Worlds) -> None:
     world = make(worlds, replicas=0)
     client = world.connect()
     began = time.monotonic()
@@ -214,7 +224,7 @@ def test_the_group_is_not_there(worlds: list[World]) -> None:
     world.until(lambda: not len(world.gateway.shell.core.messaging.table), "it is forgotten")
 
 
-def test_the_group_is_gone_for_good(worlds: list[World]) -> None:
+def test_the_group_is_gone_for_good(worlds: Worlds) -> None:
     world = make(worlds, replicas=1, idle_connection_bound_ns=300 * MS)
     client = world.connect()
     client.sendall(b"hello")
@@ -229,7 +239,7 @@ def test_the_group_is_gone_for_good(worlds: list[World]) -> None:
 # -- clients that vanish, are slow, or do not read -------------------------------------------------
 
 
-def test_a_client_that_resets_is_closed_at_the_server(worlds: list[World]) -> None:
+def test_a_client_that_resets_is_closed_at_the_server(worlds: Worlds) -> None:
     world = make(worlds)
     client = world.connect()
     client.sendall(b"hello")
@@ -248,7 +258,7 @@ def deaf(fd: int, preamble: Inbound) -> Steps:
         assert isinstance(failed, Failure)
 
 
-def test_a_slow_server_stops_the_client_and_a_reset_is_noticed_all_the_same(worlds: list[World]) -> None:
+def test_a_slow_server_stops_the_client_and_a_reset_is_noticed_all_the_same(worlds: Worlds) -> None:
     world = make(worlds, handler=deaf)
     client = world.connect()
     sent, rested = 0, 0
@@ -265,7 +275,7 @@ def test_a_slow_server_stops_the_client_and_a_reset_is_noticed_all_the_same(worl
     world.until(lambda: world.gateway.shell.statistics()["threads"] == 2, "its threads have ended")
 
 
-def test_a_slow_client_stops_the_server(worlds: list[World]) -> None:
+def test_a_slow_client_stops_the_server(worlds: Worlds) -> None:
     size = 24 << 20
 
     def pour(fd: int, preamble: Inbound) -> Steps:
@@ -309,7 +319,7 @@ def connector(port: int, heard: list[object]) -> Any:
     return connect
 
 
-def test_a_group_connects_to_the_outside(worlds: list[World]) -> None:
+def test_a_group_connects_to_the_outside(worlds: Worlds) -> None:
     outside = socket.create_server(("127.0.0.1", 0))
     heard: list[object] = []
     world = make(worlds, handler=connector(outside.getsockname()[1], heard))
@@ -336,7 +346,7 @@ def test_a_group_connects_to_the_outside(worlds: list[World]) -> None:
     assert world.gateway.counts.connected == 1
 
 
-def test_a_group_is_told_that_nobody_listens(worlds: list[World]) -> None:
+def test_a_group_is_told_that_nobody_listens(worlds: Worlds) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     heard: list[object] = []
@@ -362,7 +372,7 @@ def mute_backup(world: World) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 5000])
-def test_no_byte_leaves_before_a_backup_holds_its_order(worlds: list[World], size: int) -> None:
+def test_no_byte_leaves_before_a_backup_holds_its_order(worlds: Worlds, size: int) -> None:
     world = make(worlds, backup_timeout_ns=2000 * MS)
     client = world.connect()
     client.sendall(b"hello")
@@ -377,7 +387,7 @@ def test_no_byte_leaves_before_a_backup_holds_its_order(worlds: list[World], siz
     assert world.read(client, size) == b"x" * size
 
 
-def test_the_end_of_the_stream_is_committed_too(worlds: list[World]) -> None:
+def test_the_end_of_the_stream_is_committed_too(worlds: Worlds) -> None:
     world = make(worlds, backup_timeout_ns=2000 * MS)
     client = world.connect()
     client.sendall(b"hello")
@@ -393,7 +403,7 @@ def test_the_end_of_the_stream_is_committed_too(worlds: list[World]) -> None:
 # -- ends that are none ----------------------------------------------------------------------------
 
 
-def test_a_gateway_that_stops_does_not_make_a_stream_look_complete(worlds: list[World]) -> None:
+def test_a_gateway_that_stops_does_not_make_a_stream_look_complete(worlds: Worlds) -> None:
     """The reply is at the gateway, and no backup is known to hold its order: it is held back (D-10)."""
     world = make(worlds)
     client = world.connect()
@@ -409,7 +419,7 @@ def test_a_gateway_that_stops_does_not_make_a_stream_look_complete(worlds: list[
         client.recv(3)
 
 
-def test_a_gateway_that_stops_leaves_a_stream_that_has_ended_as_it_is(worlds: list[World]) -> None:
+def test_a_gateway_that_stops_leaves_a_stream_that_has_ended_as_it_is(worlds: Worlds) -> None:
     def greet(fd: int, preamble: Inbound) -> Steps:
         yield Send(fd, b"all there is")
         yield Close(fd)
@@ -422,9 +432,7 @@ def test_a_gateway_that_stops_leaves_a_stream_that_has_ended_as_it_is(worlds: li
     assert client.recv(100) == b""
 
 
-def test_a_client_that_never_closes_is_forgotten(
-    worlds: list[World], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_never_closes_is_forgotten(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
     def greet(fd: int, preamble: Inbound) -> Steps:
         yield Send(fd, b"bye")
         yield Close(fd)
@@ -439,7 +447,7 @@ def test_a_client_that_never_closes_is_forgotten(
 
 
 def test_a_client_that_is_heard_from_time_to_time_is_not_forgotten(
-    worlds: list[World], monkeypatch: pytest.MonkeyPatch
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def greet_and_listen(fd: int, preamble: Inbound) -> Steps:
         yield HalfClose(fd)

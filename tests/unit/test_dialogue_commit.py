@@ -118,6 +118,19 @@ def test_one_question_is_under_way_at_a_time(world: World) -> None:
     assert primary.core.messaging.lane.order_committed == primary.core.messaging.lane.orders.end
 
 
+def test_an_answer_that_has_come_makes_room_for_the_next_question(world: World) -> None:
+    """A reply of two messages does not wait for two answers one after the other."""
+    answer(world)
+    primary = world.primary
+    world.backup.hear()
+    assert decode(primary.heard[-1]).header.message_type == HELD
+    primary.feed(len(primary.heard))
+    assert dialogues.native.send(1, b"and more", True)
+    question, reply = [decode(data).header for _, data in primary.line.said()][:2]
+    assert (question.message_type, question.flags) == (KEEP_ALIVE, MessageFlag.COMMITS)
+    assert reply.message_type == REPLY
+
+
 def test_an_answer_that_is_overdue_is_the_cores_business(world: World, native: Any) -> None:
     world.primary.core.asking.patience_ns = 20_000_000
     world.primary.lasts_ns = 30 * SECOND

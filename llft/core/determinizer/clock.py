@@ -14,8 +14,11 @@ local physical clock and the group clock. Laws:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from llft.errors import InvariantError
+
+_LEAST: Final = -(1 << 63)
 
 LocalClock = Callable[[int], int]
 """clock_id -> nanoseconds of this replica's own physical clock."""
@@ -57,6 +60,13 @@ class GroupClock:
         """Readings that a backup reproduced, in ascending order, the last of them at this local time."""
         self.observe(clock_id, values_ns[0], local_ns)
         self.observe(clock_id, values_ns[-1], local_ns)
+
+    def lent(self, clock_ids: tuple[int, ...]) -> list[int]:
+        """For a dialogue: what each local clock is to be moved by, and what it must not be behind."""
+        found: list[int] = []
+        for clock_id in clock_ids:
+            found += (self.offsets.get(clock_id, 0), self.last.get(clock_id, _LEAST))
+        return found
 
     def offset(self, clock_id: int) -> int:
         return self.offsets.get(clock_id, 0)

@@ -64,6 +64,11 @@ class Waiters:
     def somebody_waits_for(self, fd: int, parked: dict[ThreadId, Operation]) -> bool:
         return any(thread in parked for thread in self._by_fd.get(fd, ()))
 
+    def only_waiter(self, fd: int, parked: dict[ThreadId, Operation]) -> ThreadId:
+        """The one thread that waits for this descriptor; 0: there is none, or not only one."""
+        waiting = [thread for thread in self._by_fd.get(fd, ()) if thread in parked]
+        return waiting[0] if len(waiting) == 1 else 0
+
     def is_expected(self, thread: ThreadId) -> bool:
         """Whether it will be tried next time in any case."""
         return thread in self._untried

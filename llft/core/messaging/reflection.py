@@ -22,7 +22,8 @@ class HeldOrder:
     """What one replica holds of one remote group's order stream."""
 
     __slots__ = (
-        *("committed", "limit_bytes", "pieces", "unreflected", "view", "view_start", "waits", "watermark"),
+        *("answer", "committed", "limit_bytes", "pieces", "unreflected"),
+        *("view", "view_start", "waits", "watermark"),
     )
 
     def __init__(self, limit_bytes: int = 4 << 20) -> None:
@@ -34,6 +35,9 @@ class HeldOrder:
         self.watermark = 0
         self.committed = 0
         """What enough backups of the remote group hold, for output commit (D-10)."""
+        self.answer = b""
+        """The datagram in which a backup of it has said last what it holds (D-75), in the view that is
+        believed now; empty: none has."""
         self.waits = True
         """Whether the remote group waits for the output commit of ours; until it has said no, it may."""
         self.limit_bytes = limit_bytes
@@ -49,6 +53,7 @@ class HeldOrder:
             self.view_start = UNSETTLED
             self.watermark = 0
             self.committed = 0
+            self.answer = b""
         if view_start == UNSETTLED or view_start == self.view_start:
             return
         self.view_start = view_start

@@ -49,6 +49,10 @@ class Touched:
         commit."""
         return None if self._everything or self._uncommitted else list(self._fds)
 
+    def is_quiet(self) -> bool:
+        """Nothing was touched since they were drained; somebody may wait for a commit."""
+        return not self._everything and not self._fds
+
     def drain(self, held: Mapping[GroupId, HeldOrder]) -> list[int] | None:
         """The descriptors touched since the last time; None: any of them may be."""
         for group_id, (committed, fds) in list(self._uncommitted.items()):

@@ -24,7 +24,9 @@ from llft.journal.record import Record
 from llft.runtime.gateway.listeners import Listeners
 from llft.runtime.gateway.loop import Loop
 from llft.runtime.gateway.relay import CLOSED, RECEIVE_BYTES, STOPPED, Counts, Relay, name_of
+from llft.runtime.gateway.relaying import Relaying, WriteFrame, relay_statistics
 from llft.runtime.gateway.shell import Carrier, Shell, Steps
+from llft.runtime.transport.compiled_udp import line_of
 from llft.wire.preamble import Address
 
 FAREWELL_NS: Final = 300 * MS
@@ -49,6 +51,7 @@ class Gateway:
         limits: Limits,
         write: Callable[[Record], None] | None = None,
         write_batch: Callable[[Batch], None] | None = None,
+        write_frame: WriteFrame | None = None,
         log: Callable[[str], None] = lambda text: None,
     ) -> None:
         config = GroupConfig(
@@ -64,6 +67,8 @@ class Gateway:
         self.listeners = Listeners(self.loop, self._on_client, log)
         self.counts = Counts()
         self.read_bytes = _read_bytes(core.messaging.fragment_room)
+        line = line_of(carrier) if write is None or write_frame is not None else None
+        self.relaying = Relaying(self.shell, line, read_bytes=self.read_bytes, write_frame=write_frame)
         self.relays: dict[int, Relay] = {}
         """The open connections, by the order of their coming."""
         self.half_open: dict[int, Relay] = {}
@@ -78,9 +83,13 @@ class Gateway:
     # -- turns -------------------------------------------------------------------------------
 
     def turn(self, longest_wait_ns: int = 1000 * MS) -> None:
-        shell = self.shell
-        until_ns = min(shell.core.next_deadline(), shell.clock() + longest_wait_ns)
-        self.loop.turn(0 if shell.runs else until_ns)
+        shell, loop = self.shell, self.loop
+        until_ns = shell.clock() + longest_wait_ns
+        ready = self.relaying.wait(loop.fileno, min(until_ns, loop.next_alarm()))
+        if ready is None:
+            loop.turn(0 if shell.runs else min(shell.core.next_deadline(), until_ns))
+        else:
+            loop.dispatch(ready)
         shell.run()
         shell.serve_deadline()
         shell.run()
@@ -124,6 +133,9 @@ class Gateway:
         self.relays[relay.number] = relay
         return relay
 
+    def talks(self, relay: Relay) -> None:
+        self.relaying.note(relay)
+
     def noted(self, text: str) -> None:
         self._log(text)
 
@@ -134,6 +146,7 @@ class Gateway:
 
     def ended(self, relay: Relay) -> None:
         del self.relays[relay.number]
+        self.relaying.forget(relay)
         self.half_open.pop(relay.number, None)
         if relay.over not in (CLOSED, STOPPED):
             self._log(f"{relay.name}: reset ({relay.over})")
@@ -153,6 +166,7 @@ class Gateway:
             "bytes_out": counts.bytes_out,
             "ends": dict(counts.ends),
             "threads": self.shell.statistics(),
+            "relaying": relay_statistics(),
             "core": self.shell.core.statistics(),
         }
 

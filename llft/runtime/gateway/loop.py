@@ -76,8 +76,22 @@ class Loop:
     def turn(self, until_ns: int) -> None:
         """Wait for something, at most until this instant, and call whom it concerns."""
         now_ns = self.clock()
-        until_ns = min(until_ns, self._next_alarm(), now_ns + _LONGEST_WAIT_NS)
-        ready = self._epoll.poll(max(until_ns - now_ns, 0) / 1e9, _BATCH)
+        until_ns = min(until_ns, self.next_alarm(), now_ns + _LONGEST_WAIT_NS)
+        self.dispatch(self._epoll.poll(max(until_ns - now_ns, 0) / 1e9, _BATCH))
+
+    @property
+    def fileno(self) -> int:
+        """For whoever waits elsewhere, and has what is ready dispatched."""
+        return self._epoll.fileno()
+
+    def next_alarm(self) -> int:
+        alarms = self._alarms
+        while alarms and alarms[0][2].action is None:
+            heapq.heappop(alarms)
+        return alarms[0][0] if alarms else NEVER
+
+    def dispatch(self, ready: list[tuple[int, int]]) -> None:
+        """Call whom it concerns: descriptors, and what has happened to them."""
         handlers = self._handlers
         called = [(fileno, mask, handlers.get(fileno)) for fileno, mask in ready]
         for fileno, mask, handler in called:
@@ -90,14 +104,8 @@ class Loop:
         self._alarms.clear()
         self._epoll.close()
 
-    def _next_alarm(self) -> int:
-        alarms = self._alarms
-        while alarms and alarms[0][2].action is None:
-            heapq.heappop(alarms)
-        return alarms[0][0] if alarms else NEVER
-
     def _ring(self) -> None:
-        while self._next_alarm() <= self.clock():
+        while self.next_alarm() <= self.clock():
             action = heapq.heappop(self._alarms)[2].action
             assert action is not None
             action()

@@ -71,6 +71,7 @@ class GatewayProcess:
             limits=replace(settings.limits, datagram_bytes=self.transport.payload_limit),
             write=self._journal.write,
             write_batch=self._journal.write_batch,
+            write_frame=self._journal.write_frame,
             log=self.say,
         )
         self._deaths = DeathWatch(str(self._directory), self.birth_id.host_id)

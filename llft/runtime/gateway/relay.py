@@ -69,6 +69,9 @@ class Surroundings(Protocol):
     half_open: dict[int, Relay]
     """Those whose group has ended its stream, by number."""
 
+    def talks(self, relay: Relay) -> None:
+        """Something was passed on there."""
+
     def noted(self, text: str) -> None:
         """Something for the log."""
 
@@ -199,6 +202,7 @@ class Relay:
                 return
             else:
                 counts.bytes_in += len(data)
+                self._around.talks(self)
 
     def _downstream(self, stream: Stream) -> Steps:
         fd, counts = self._fd, self._around.counts
@@ -217,8 +221,31 @@ class Relay:
                 return
             stream.write(data)
             counts.bytes_out += len(data)
+            self._around.talks(self)
             while stream.unsent_bytes > UNSENT_BYTES_MAX:
                 yield stream.drained
+
+    # -- the same, by somebody else (`relaying`) ----------------------------------------------
+
+    @property
+    def virtual_fileno(self) -> int:
+        return self._fd
+
+    def quiet_stream(self) -> Stream | None:
+        """Its stream, if that waits for the client to say more, and for nothing else."""
+        stream = self.stream
+        if stream is None or self.over or not stream.readable.waiting or not stream.is_quiet:
+            return None
+        return stream
+
+    def passed_on(self, bytes_in: int, bytes_out: int, may_read: bool, unsent: bytes, error: int) -> None:
+        stream, counts = self.stream, self._around.counts
+        counts.bytes_in += bytes_in
+        counts.bytes_out += bytes_out
+        if bytes_in:
+            self._is_silent = False
+        if stream is not None and (may_read or unsent or error):
+            stream.go_on(may_read=may_read, unsent=unsent, error=error)
 
     # -- the end -----------------------------------------------------------------------------
 

@@ -48,20 +48,21 @@ class Gate:
     """What a virtual thread waits at that waits for no operation. Opening it when nobody waits does nothing,
     so whoever waits looks first, and again after each opening."""
 
-    __slots__ = ("_runs", "_waiting")
+    __slots__ = ("_runs", "waiting")
 
     def __init__(self, shell: Shell) -> None:
         self._runs = shell.runs
-        self._waiting: ThreadId = 0
+        self.waiting: ThreadId = 0
+        """The thread that waits there."""
 
     def admit(self, thread: ThreadId) -> None:
-        assert not self._waiting, "one thread waits at a gate"
-        self._waiting = thread
+        assert not self.waiting, "one thread waits at a gate"
+        self.waiting = thread
 
     def open(self) -> None:
-        if self._waiting:
-            self._runs.append((self._waiting, None))
-            self._waiting = 0
+        if self.waiting:
+            self._runs.append((self.waiting, None))
+            self.waiting = 0
 
 
 Steps = Generator[Operation | Gate, Any, None]
@@ -107,14 +108,20 @@ class Shell:
     # -- the core ----------------------------------------------------------------------------
 
     def step(self, event: events.Event) -> None:
+        self.perform(self.core.step(event, self.clock()))
+
+    def perform(self, todo: list[effects.Effect]) -> None:
         performers = self._performers
-        for effect in self.core.step(event, self.clock()):
+        for effect in todo:
             performers[type(effect)](effect)
 
     def receive(self) -> None:
         """The transport has datagrams."""
         for data in self.carrier.receive():
-            self.step(_MessageReceived(data))
+            self.hear(data)
+
+    def hear(self, data: bytes) -> None:
+        self.step(_MessageReceived(data))
 
     def serve_deadline(self) -> None:
         if self.core.next_deadline() <= self.clock():

@@ -77,6 +77,15 @@ class Stream:
         _configure(connection)
         loop.register(connection.fileno(), _MASK, self._on_event)
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Open both ways, nothing unsent, and nothing to be read before the next edge."""
+        is_open = not (self.closed or self.connecting or self._ended or self._finishing)
+        return is_open and self._may_write and not self._may_read and not self._unsent
+
     @property
     def unsent_bytes(self) -> int:
         return len(self._unsent)
@@ -118,6 +127,17 @@ class Stream:
         if sent < len(data):
             self._may_write = False
             self._unsent += memoryview(data)[sent:]
+
+    def go_on(self, *, may_read: bool, unsent: bytes, error: int) -> None:
+        """Somebody else has read and written for a while. `unsent`: what the kernel did not take."""
+        if unsent:
+            self._may_write = False
+            self._unsent += unsent
+        if error:
+            self._break(error)
+        elif may_read:
+            self._may_read = True
+            self.readable.open()
 
     def finish(self) -> None:
         """After the unsent bytes the peer reads the end of the stream."""
