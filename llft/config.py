@@ -42,6 +42,15 @@ BACKUP_INTERVALS: Final = 2
 later holds nobody up. The primary hears all of them."""
 
 
+PAUSE_INTERVALS: Final = 3
+"""A process that did nothing for so many heartbeats distrusts what it believes (D-32). A primary that is
+silent for less must not be replaced (D-36)."""
+
+SEEN_ALIVE_TIMEOUTS: Final = 4
+"""So much longer a primary may be silent of which the kernel says that it lives and is not stopped (D-73): it
+does not get a processor, or is frozen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """All in nanoseconds, all bounds on waiting. MAX_COUNT and MAX_ACK are the paper's."""

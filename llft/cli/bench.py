@@ -41,6 +41,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="NAME",
         help="KILL (default), or STOP: it is stopped, and goes on later",
     )
+    failover.add_argument(
+        "--silent",
+        action="store_true",
+        help="no signal: it is held as by a debugger, and no kernel tells, as of a host that is cut off",
+    )
     _add_group(failover, pace_ms=50.0)
     load = figures.add_parser(
         "load",
@@ -49,7 +54,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     load.add_argument("--seconds", type=positive_float, default=60.0, metavar="S", help="default: 60")
     _add_group(load, pace_ms=1.0)
-    load.set_defaults(kills=0, signal="KILL")
+    load.set_defaults(kills=0, signal="KILL", silent=False)
     _add_join(figures)
     _add_soak(figures)
     add_figures(figures)
@@ -176,6 +181,7 @@ def run(arguments: argparse.Namespace) -> int:
         clients=arguments.clients,
         pace_ms=arguments.pace_ms,
         signal=signal_number(arguments.signal),
+        silent=arguments.silent,
         seconds=arguments.seconds,
         config=arguments.config,
         replication=arguments.replication or Replication.SEMI_ACTIVE.value,

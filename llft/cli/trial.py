@@ -29,6 +29,7 @@ from llft.cli.children import end, ending_with_us
 from llft.cli.free_port import free_port
 from llft.cli.group_run import POLL_INTERVAL_S, GroupRun, TrialFailure
 from llft.cli.kill import send_signal
+from llft.cli.silence import Silence
 from llft.cli.stolen import stolen_ms
 from llft.cli.survey import Group, Member, primary_of, require_primary
 from llft.config import Replication
@@ -56,6 +57,8 @@ class TrialOptions:
     """Whether clients keep to the pace however long replies take; else it is from a reply to a request."""
     pipeline: int = 1
     signal: int = signal.SIGKILL
+    silent: bool = False
+    """No signal: the primary is held, so that no kernel tells of it (`silence`)."""
     seconds: float | None = None
     config: Path | None = None
     replication: str = Replication.SEMI_ACTIVE.value  # as `group_settings` have it
@@ -97,6 +100,7 @@ class Trial:
         )
         self.directory = self._group.directory
         self._load: subprocess.Popen[bytes] | None = None
+        self._silence: Silence | None = None
 
     def __enter__(self) -> Trial:
         try:
@@ -112,6 +116,8 @@ class Trial:
     ) -> None:
         if self._load is not None:
             end(self._load)
+        if self._silence is not None:
+            self._silence.end()
         self._group.end()
 
     # -- processes -----------------------------------------------------------------------------------
@@ -157,24 +163,37 @@ class Trial:
         stolen_before_ms = stolen_ms()
         failover = Failover(time.monotonic_ns(), victim["birth"])
         self.failovers.append(failover)
-        try:
-            send_signal(victim["pid"], self.options.signal, parent=group["supervisor_pid"])
-        except MisuseError:
-            raise TrialFailure("primary-died-by-itself", "see its log", who=victim["name"]) from None
-        name = signal.Signals(self.options.signal).name
-        self._tell(f"{name} to {victim['name']}, the primary (pid {victim['pid']})")
+        go_on = self._strike(victim, group)
         self._await_replies(failover, None)
         failover.stolen_ms = stolen_ms() - stolen_before_ms
         primary = self._await_primary(victim)
         self._measure(failover, primary)
         waited = f"clients waited {failover.gap_ms:.1f} ms"
         self._tell(f"{primary['name']} is the primary, view {primary['view']}; {waited}")
-        if self.options.signal == signal.SIGSTOP:
-            send_signal(victim["pid"], signal.SIGCONT, parent=group["supervisor_pid"])
+        go_on()
         self.until("rejoin", REJOIN_PATIENCE_S, self._is_whole)
         failover.rejoin_ms = (time.monotonic_ns() - failover.kill_ns) / 1e6
         self._tell(f"{victim['name']} has rejoined, {failover.rejoin_ms / 1000:.1f} s after it was hit")
         return failover
+
+    def _strike(self, victim: Member, group: Group) -> Callable[[], None]:
+        """What lets it go on later, if it can."""
+        pid, supervisor = victim["pid"], group["supervisor_pid"]
+        who = f"{victim['name']}, the primary (pid {pid})"
+        number = 0 if self.options.silent else self.options.signal
+        try:
+            send_signal(pid, number, parent=supervisor)
+        except MisuseError:
+            raise TrialFailure("primary-died-by-itself", "see its log", who=victim["name"]) from None
+        if self.options.silent:
+            self._silence = Silence(pid)
+            self._silence.begin()
+            self._tell(f"silence at {who}")
+            return self._silence.end
+        self._tell(f"{signal.Signals(number).name} to {who}")
+        if number == signal.SIGSTOP:
+            return lambda: send_signal(pid, signal.SIGCONT, parent=supervisor)
+        return lambda: None
 
     def endure(self) -> None:
         """Load for as long as the options say, and a word now and then."""

@@ -59,6 +59,13 @@ class PeerStopped(NamedTuple):
     birth_id: BirthId
 
 
+class PeerRuns(NamedTuple):
+    """It was not heard for as long, and its kernel says that it is neither dead nor stopped: it does not get
+    a processor (D-73)."""
+
+    birth_id: BirthId
+
+
 class StateCaptured(NamedTuple):
     """The answer to CaptureState, given before any application thread ran on."""
 
@@ -93,6 +100,7 @@ Event = (
     | ThreadEnded
     | PeerDied
     | PeerStopped
+    | PeerRuns
     | StateCaptured
     | StateStored
     | HistoryBegun

@@ -76,15 +76,15 @@ class Outbox:
         multicast = bool(self.effects) and type(self.effects[-1]) is Multicast
         self.effects.insert(len(self.effects) - multicast, Transmit(birth_id, data))
 
-    def record(self, kind: Callable[..., Record], *fields: Any) -> None:
-        """Journal a record of this kind: the stamp is added here."""
+    def record(self, kind: Any, *fields: Any) -> None:
+        """Journal a record of this kind, all its fields but the stamp, which is added here."""
         if self.journalling:
             standing, stamp = self.standing, self._stamp
             if stamp.time_ns != self.now_ns or stamp.view is not standing.view:
                 stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, standing.view)
                 self._stamp = stamp
             self._direct = None
-            self.effects.append(_new_tuple(WriteRecord, (kind(stamp, *fields),)))
+            self.effects.append(_new_tuple(WriteRecord, (_new_tuple(kind, (stamp, *fields)),)))
 
     def note(self, row: Row) -> None:
         """Journal a record of a frequent kind: it is made when somebody wants it (`journal.batch`)."""

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from llft.config import GroupConfig, Replication
+from llft.config import PAUSE_INTERVALS, GroupConfig, Replication
 from llft.core import events
 from llft.core.asking import Asking
 from llft.core.at_once import AtOnce, Run
@@ -85,8 +85,7 @@ class Replica:
         self.outbox = Outbox(self.standing, journalling=journalling)
         self.messaging = Messaging(config, self.standing, self.outbox)
         self.detector = FaultDetector(config.timeouts)
-        self.intra = IntraGroup(self)
-        self.asking = Asking(self)
+        self.intra, self.asking = IntraGroup(self), Asking(self)
         self.acknowledgment = Acknowledgment(self.messaging)
         self.retention = Retention(self.messaging, self.intra.send)
         self.joining = Joining(self.standing, self, self.outbox)
@@ -109,7 +108,7 @@ class Replica:
         self.followed_base = self.journalled = 0
         self._overtaken: dict[int, Entry] = {}
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
-        self.pause_ns = 3 * config.timeouts.heartbeat_interval_ns  # less is a pause to nobody
+        self.pause_ns = PAUSE_INTERVALS * config.timeouts.heartbeat_interval_ns
         self.next_deadline, self.drain = self.timers.next_deadline, self.outbox.drain
         self.at_once, self.run, self.dialogue = AtOnce(self).call, Run(self), Dialogue(self)
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -118,6 +117,7 @@ class Replica:
             events.Started: self._on_started,
             events.PeerDied: lambda event: self.timers.on_certificate(event.birth_id),
             events.PeerStopped: lambda event: self.timers.on_stopped(event.birth_id),
+            events.PeerRuns: lambda event: self.timers.on_running(event.birth_id),
             events.StateCaptured: lambda event: self.transfer.on_state_captured(event.state),
             events.HistoryBegun: lambda event: self.asking.durability.begin_history(),
             events.StateStored: lambda event: self.semi_passive.on_stored(held=event.held),

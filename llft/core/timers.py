@@ -66,12 +66,11 @@ class Timers:
         return self._of_members(min(self.replica.intra.heartbeat_ns + patience_ns, self.messaging.soonest_ns))
 
     def suspicion(self) -> tuple[int, int]:
-        """At a backup: when it suspects its primary, and how long after it has heard it."""
-        if self.standing.role != BACKUP:
+        """At a backup: when it suspects its primary, and how long after it hears it again."""
+        standing = self.standing
+        if standing.role != BACKUP:
             return NEVER, 0
-        deadline_ns = self._primary_deadline()
-        heard_ns = self.replica.detector.heard_ns.get(self.standing.view.birth_id, 0)
-        return deadline_ns, deadline_ns - heard_ns
+        return self._primary_deadline(), self.replica.detector.primary_patience_ns(max(standing.rank, 2))
 
     def _of_members(self, deadline: int) -> int:
         replica = self.replica
@@ -232,6 +231,11 @@ class Timers:
         is_primary = standing.role == BACKUP and birth_id == standing.view.birth_id
         if is_primary and self._all_before_me_are_dead(but=birth_id):
             self.replica.primary_change.on_primary_timeout("stopped")
+
+    def on_running(self, birth_id: BirthId) -> None:
+        """D-73: who merely does not get a processor will be heard again; to replace it would take longer."""
+        if self.standing.role == BACKUP and birth_id == self.standing.view.birth_id:
+            self.replica.detector.see_alive(birth_id)
 
     def _all_before_me_are_dead(self, but: BirthId = NO_BIRTH) -> bool:
         mine = self.standing.precedence

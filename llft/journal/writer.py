@@ -4,8 +4,8 @@ Laws:
 
 1. One process, one journal: a file that exists is refused, because a birth id is never used twice
    and a torn tail must stay the tail.
-2. Memory is bounded by `buffer_limit`, one frame, and `FULL` rows and one batch. `write` hands the
-   buffer to the operating system when the next frame would not fit; `flush` does so at once, for whoever
+2. Memory is bounded by `buffer_limit`, one frame, `FULL` rows and one batch, and `FULL_OF_RECORDS`. The
+   buffer goes to the operating system when the next frame would not fit, and by `flush` at once, for whoever
    tails the file.
 3. A file system that refuses (full, read-only, gone) does not stop the replica: records wait in
    the buffer, and those that find no room are counted and dropped. The first record that
@@ -15,8 +15,9 @@ Laws:
    that says in its header which one it is. If that cannot be created, the last one grows on.
 5. What is in the files is a prefix of what was to be written: a short write is continued where it
    ended, so only the end of the last file can be torn.
-6. Rows wait in the `strip` until they are packed, many into a frame: before another record, by `flush`, or
-   when there are `FULL`. Their maker may add to it itself (`journal.packed` says how it is laid out).
+6. Rows wait in the `strip` until they are packed, many into a frame: by `flush`, or when there are `FULL`.
+   Their maker may add to it itself (`journal.packed` says how it is laid out). Records wait among them, each
+   in its place, for at a change of the primary clients wait for whoever writes them.
 7. Disk is bounded by `limit_bytes`: the oldest segments are removed when a new one begins, which tells so by
    a Gap at its beginning.
 
@@ -39,6 +40,7 @@ from llft.journal.frame import FRAME, MAX_PAYLOAD_BYTES, encode_record, file_hea
 from llft.journal.pack_rows import pack
 from llft.journal.packed import Packed, Strip
 from llft.journal.record import Gap, Record, Stamp
+from llft.journal.segment import Segment, create_segment
 from llft.journal.sink import DIRECT, Sink
 
 BUFFER_LIMIT: Final = 256 * 1024
@@ -49,17 +51,8 @@ MIN_BUFFER_LIMIT: Final = 1024
 """Room for a Gap and an ordinary record."""
 FULL: Final = 1024
 """Rows and times: about as much memory as the buffer."""
-
-
-class _Segment:
-    """What was written to one file."""
-
-    __slots__ = ("count", "first", "number", "size")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.count = self.size = 0
-        self.first: Stamp | None = None
+FULL_OF_RECORDS: Final = 32
+"""More than a change of the primary has."""
 
 
 class JournalWriter:
@@ -85,16 +78,18 @@ class JournalWriter:
         self._buffer_limit = buffer_limit
         self._sink = sink
         self.strip: Strip = []
+        self._among: list[tuple[int, Record]] = []
+        """Records that wait, and the length of the strip before each."""
         self._buffer = bytearray()
         self._written_count = self._dropped_count = self._lost_count = 0
         self._lost_stamp: Stamp | None = None
         self._place_fd, self._limit_bytes = place_fd, limit_bytes
         self._segment_limit = min(segment_limit, (limit_bytes // SEGMENTS_MIN) or segment_limit)
-        self._here = _Segment(0)
-        self._earlier: deque[_Segment] = deque()
+        self._here = Segment(0)
+        self._earlier: deque[Segment] = deque()
         self._left_fd = -1
         """Of the segment before, until the way to it is empty."""
-        self._fd = place_fd(_create(self.path))
+        self._fd = place_fd(create_segment(self.path))
         self._take(file_header())
         self.flush()
 
@@ -104,9 +99,11 @@ class JournalWriter:
 
     def write(self, record: Record) -> None:
         """Append a record. It is in the file after the next `flush`, unless a Gap says otherwise."""
-        if self.strip:
+        if self._fd < 0:
+            raise MisuseError("journal-closed", "write before close", path=self.path)
+        self._among.append((len(self.strip), record))
+        if len(self._among) >= FULL_OF_RECORDS:
             self._pack()
-        self._append(record)
 
     def write_batch(self, batch: Batch) -> None:
         """The same for all records of a batch."""
@@ -121,16 +118,22 @@ class JournalWriter:
 
     def write_frame(self, frame: bytes, count: int, first: Stamp) -> None:
         """The same of records that somebody else has packed, of which the first has this stamp."""
-        if self.strip:
-            self._pack()
+        self._pack()
         self._put(frame, count, first)
 
     def _pack(self) -> None:
-        try:
-            pieces = pack(self.strip)
-        finally:
-            self.strip.clear()
-        for piece in pieces:
+        """All that waits. Behind a record the strip says anew who and when."""
+        among, self._among = self._among, []
+        rows, done = self.strip[:], 0
+        self.strip.clear()
+        for place, record in among:
+            self._pack_rows(rows[done:place])
+            self._append(record)
+            done = place
+        self._pack_rows(rows[done:] if done else rows)
+
+    def _pack_rows(self, rows: Strip) -> None:
+        for piece in pack(rows) if rows else ():
             if type(piece) is tuple:
                 frame, count, time_ns, who = cast(Packed, piece)
                 self._put(frame, count, Stamp(time_ns, *who))
@@ -157,8 +160,7 @@ class JournalWriter:
         """Hand everything to the operating system. False: it refused, see `last_error`."""
         if self._fd < 0:
             raise MisuseError("journal-closed", "write before close", path=self.path)
-        if self.strip:
-            self._pack()
+        self._pack()
         return self._hand_on()
 
     def _hand_on(self) -> bool:
@@ -184,14 +186,14 @@ class JournalWriter:
         self._leave()
         number = self._here.number + 1
         try:
-            fd = self._place_fd(_create(segment_path(self.path, number)))
+            fd = self._place_fd(create_segment(segment_path(self.path, number)))
         except (OSError, MisuseError) as error:
             self.last_error = error if isinstance(error, OSError) else OSError(str(error))
             self._here.size = 0
             return
         self._left_fd, self._fd = self._fd, fd
         self._earlier.append(self._here)
-        self._here = _Segment(number)
+        self._here = Segment(number)
         self._take(file_header(number))
         self._remove_oldest()
 
@@ -246,6 +248,7 @@ class JournalWriter:
             raise self.last_error
 
     def statistics(self) -> dict[str, int]:
+        self._pack()
         return {
             "written_count": self._written_count,
             "dropped_count": self._dropped_count,
@@ -289,12 +292,3 @@ class JournalWriter:
         assert self._lost_stamp is not None
         self._take(encode_record(Gap(self._lost_stamp, self._lost_count)))
         self._lost_stamp, self._lost_count = None, 0
-
-
-def _create(path: str) -> int:
-    try:
-        return originals.open_fd(
-            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644
-        )
-    except FileExistsError:
-        raise MisuseError("journal-exists", "move it away, or choose another directory", path=path) from None

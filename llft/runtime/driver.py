@@ -66,6 +66,8 @@ class Driver:
         self.application.wake_pump = poller.wake
         self.resumed = Resumed(self.application, self.step)
         self.wake_pacemaker: Callable[[], None] = lambda: None
+        self.look_at_primary: Callable[[], None] = lambda: None
+        """Ask the kernel about it (D-73)."""
         self.local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
         self.pump_held = False
@@ -78,6 +80,8 @@ class Driver:
         self.lock.take_back = self.lending.take_back
         self.polled_until_ns = 0
         """Until when the pacemaker waits, if it serves the network: it knows of no earlier deadline."""
+        self.acts_since_ns = 0
+        """As the primary: since all is done that the step which made it one wanted done."""
         self._performers = performers(self)
 
     # -- what the program calls (llft.interpose.port.Port) ------------------------------------------
@@ -132,7 +136,7 @@ class Driver:
         self.core, self.poller = core, poller
         self.application.wake_pump = poller.wake
         self.arrivals.clear()
-        self.pump_held, self.polled_until_ns = False, 0
+        self.pump_held, self.polled_until_ns, self.acts_since_ns = False, 0, 0
 
     def _ended(self, thread: ApplicationThread) -> None:
         with self.lock:
@@ -190,7 +194,9 @@ class Driver:
             self.step(events.PeerDied(birth_id))
         if originals.monotonic_ns() >= self.core.next_deadline():
             self.arrivals.look_at(computing=True)  # all of it, even what is in the socket
-            if originals.monotonic_ns() >= self.core.next_deadline():
+            if (now_ns := originals.monotonic_ns()) >= self.core.next_deadline():
+                if now_ns >= self.core.timers.suspicion()[0]:
+                    self.look_at_primary()
                 self.step(DEADLINE_PASSED)
 
     def receive(self, data: bytes) -> None:
@@ -208,8 +214,12 @@ class Driver:
     # -- the core ------------------------------------------------------------------------------------
 
     def step(self, event: events.Event) -> None:
+        was_live = self.core.live
         try:
             self.perform(self.core.step(event, originals.monotonic_ns()))
+            if not was_live and self.core.live:
+                # What is to be written of the change can wait; who waits for a reply has waited enough.
+                self.acts_since_ns = self.flushed_ns = originals.monotonic_ns()
             while self.resumed.calls:
                 self.perform(self.core.step(self.resumed.calls.popleft(), originals.monotonic_ns()))
         except Exception:  # noqa: BLE001 (invariant 4)

@@ -1,15 +1,22 @@
-"""Of the interposition's port: where the program listens, and who is where."""
+"""Of the interposition's port: how threads run, where the program listens, and who is where."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from llft.runtime.driver import Driver
 
 
 class OutsidePort:
+    driver: Driver
     specification: dict[str, Any]
 
     def __init__(self) -> None:
         self.listening_at: dict[tuple[str, int], None] = {}
+
+    def ordered(self) -> bool:
+        return not self.driver.token
 
     def listening(self, host: str, port: int) -> None:
         self.listening_at[(host, port)] = None

@@ -4,20 +4,16 @@
 port. If the runtime ran that, in the midst of a step, it would wait for the driver's lock with the driver's
 lock in its hand; and what it counts it would count at one replica only. Descriptor 2 is the program's too: it
 may close it, or direct it elsewhere. So a duplicate is made before the program begins.
-
-What a change of the primary has to say is kept back until the change is made: clients wait for that.
 """
 
 from __future__ import annotations
 
 import fcntl
-from contextlib import suppress
 
 from llft import originals
 from llft.runtime.poller import FIRST_FD
 
 _fd = 2
-_kept: list[str] = []
 
 
 def keep() -> None:
@@ -26,27 +22,8 @@ def keep() -> None:
     _fd = originals.fcntl(2, fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
 
 
-def keep_back(text: str) -> None:
-    """Until `write_kept`, or until something else is written."""
-    _kept.append(text)
-
-
-def _take_kept() -> str:
-    """Not all who write hold the driver's lock: another thread may take them at the same time."""
-    taken: list[str] = []
-    with suppress(IndexError):
-        while True:
-            taken.append(_kept.pop(0))
-    return "".join(taken)
-
-
-def write_kept() -> None:
-    if _kept:
-        write("")
-
-
 def write(text: str) -> None:
-    data = (_take_kept() + text).encode("utf-8", "backslashreplace")
+    data = text.encode("utf-8", "backslashreplace")
     while data:
         try:
             data = data[originals.write(_fd, data) :]

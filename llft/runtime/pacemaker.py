@@ -15,7 +15,8 @@ BUSY_NS answers at once, and so do all for ALERT_NS after a change of the primar
 death, and by what is sent to it alone: the question that outputs wait for.
 
 A backup that has heard nothing of its primary for as long as it takes for a pause (`Replica.pause_ns`) asks
-the kernel, again and again, whether that process is stopped (D-73): then nobody need wait for its timeout.
+the kernel, again and again, whether that process is stopped (D-73): then nobody need wait for its timeout. If
+it lives it is given more time; so it is asked about once more before it is suspected.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from llft.instant import MS, NEVER
 from llft.past.source import RestoredError
 from llft.runtime import own_log
 from llft.runtime.driver import Driver
-from llft.runtime.native.lifeline import Lifeline
+from llft.runtime.native.lifeline import LIVING, STOPPED, Lifeline
 from llft.runtime.stacks import stacks
 
 LAZY_NS: Final = MS // 2
@@ -67,7 +68,7 @@ class Pacemaker:
         self._doze.acquire()
         self._housekept_ns = self._served_ns = self._alert_until_ns = self._looked_ns = 0
         self._view = driver.core.view
-        driver.wake_pacemaker = self.wake
+        driver.wake_pacemaker, driver.look_at_primary = self.wake, self._look_at_primary
         driver.dialogues.lazy_ns = self._lazy_ns
 
     def start(self) -> None:
@@ -173,10 +174,14 @@ class Pacemaker:
         return max(heard_ns + core.pause_ns, self._looked_ns + LOOK_AGAIN_NS)
 
     def _look_at_primary(self) -> None:
-        self._looked_ns = self._served_ns
+        """Lock held."""
+        self._looked_ns = originals.monotonic_ns()
         primary, lifeline = self.driver.core.view.birth_id, self._lifeline()
-        if lifeline is not None and lifeline.is_stopped(primary):
+        state = lifeline.state(primary) if lifeline is not None else b""
+        if state == STOPPED:
             self.driver.wish(events.PeerStopped(primary))
+        elif state in LIVING:
+            self.driver.wish(events.PeerRuns(primary))
 
     def _calm_down(self, now_ns: int) -> None:
         """Who was told of a death came before everybody else (`lifeline.c`)."""

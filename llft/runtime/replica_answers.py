@@ -63,6 +63,7 @@ def _is_whole(process: ReplicaProcess) -> bool:
 
 
 def _status(process: ReplicaProcess) -> Answer:
+    process.tell_changes()
     core = process.core
     statistics = core.statistics()
     end = max(statistics["order_end"], core.own_watermark())

@@ -17,9 +17,8 @@ from llft.core import events
 from llft.core.replica import Replica
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.instant import US
-from llft.journal.batch import Batch
 from llft.journal.frame import FREQUENT
-from llft.journal.record import Record
+from llft.journal.record import MembershipChanged, Record
 from llft.journal.writer import JournalWriter
 from llft.past.checkpoint import Checkpoint, Fingerprint
 from llft.runtime import fingerprint, last_words, own_log
@@ -28,7 +27,7 @@ from llft.runtime.control_server import ControlServer
 from llft.runtime.driver import Driver
 from llft.runtime.liveness import Liveness
 from llft.runtime.native.lifeline import Lifeline
-from llft.runtime.native.pulse import NOTED, TYPE_PLACE, open_pulse
+from llft.runtime.native.pulse import NOTED, TURNING, TYPE_PLACE, open_pulse
 from llft.runtime.native.spool import open_spool
 from llft.runtime.outside_port import OutsidePort
 from llft.runtime.pacemaker import Pacemaker
@@ -109,7 +108,8 @@ class ReplicaProcess(OutsidePort):
         self.core.outbox.note_into(self.journal.strip)
         self.control = ControlServer(f"{self.path}.sock", answers_of(self))
         self.pulse, self._without_pulse = open_pulse(self.transport, birth_id, settings.timeouts)
-        self.receive, self.write_frame = self.transport.receive, self.journal.write_frame
+        self.receive, self.noted = self.transport.receive, self.timeline.noted.append
+        self.write_frame, self.write_batch = self.journal.write_frame, self.journal.write_batch
         self.storing = Storing(self)
         self.store, self.tell = self.storing.store, Telling(self).tell
         self.durable = Durable(self) if specification.get(DURABLE) else None
@@ -134,8 +134,7 @@ class ReplicaProcess(OutsidePort):
         without = (self._without_pulse, self._without_spool, lifeline if self.lifeline.missing else "")
         for warning in filter(None, (*self.transport.warnings, *without)):
             self.say(warning)
-        specification = self.specification
-        former = specification.get("former")
+        specification, former = self.specification, self.specification.get("former")
         started = events.Started(
             alone=specification.get("alone", False) and former is None,
             may_found=specification.get("may_found", True) and former is None,
@@ -149,10 +148,17 @@ class ReplicaProcess(OutsidePort):
         self.driver.happen(started)
         self.pacemaker.start()
 
-    def say(self, text: str, *, at_once: bool = True) -> None:
+    def say(self, text: str) -> None:
         """A line for a person, in the replica's log."""
-        line = f"llft {originals.time_ns() / 1e9:.3f} replica {self.specification['replica']}: {text}\n"
-        (own_log.write if at_once else own_log.keep_back)(line)
+        own_log.write(self._line(originals.monotonic_ns(), text))
+
+    def tell_changes(self) -> None:
+        """The same of all that has happened to it by now. Lock held."""
+        own_log.write("".join(self._line(*told) for told in self.timeline.tell(self.driver.acts_since_ns)))
+
+    def _line(self, at_ns: int, text: str) -> str:
+        time_s = (originals.time_ns() - originals.monotonic_ns() + at_ns) / 1e9
+        return f"llft {time_s:.3f} replica {self.specification['replica']}: {text}\n"
 
     # -- Network -----------------------------------------------------------------------------------
 
@@ -198,20 +204,19 @@ class ReplicaProcess(OutsidePort):
     # -- World -------------------------------------------------------------------------------------
 
     def write(self, record: Record) -> None:
-        if type(record) not in FREQUENT:
-            self.pulse.record(record)
-            self.priority.take(record)
-            self.checkpoints.take(record)
-            if text := self.timeline.take(record):
-                self.say(text, at_once=False)
+        if (kind := type(record)) not in FREQUENT:
+            if kind in TURNING:
+                self.pulse.record(record)
+            if self.priority.is_back:
+                self.priority.take(record)
+            if kind is MembershipChanged:
+                self.checkpoints.take(record)
+            self.noted(record)
         self.journal.write(record)
-
-    def write_batch(self, batch: Batch) -> None:
-        self.journal.write_batch(batch)
 
     def flush(self) -> None:
         self.journal.flush()
-        own_log.write_kept()
+        self.tell_changes()
 
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
         self.storing.restore(checkpoint, done)
@@ -220,29 +225,28 @@ class ReplicaProcess(OutsidePort):
         self, reason: str, withdrawn: ViewId = NO_VIEW, more: Mapping[str, str] = types.MappingProxyType({})
     ) -> NoReturn:
         """A new process life, with a new birth id: a fresh interpreter in the same process."""
-        self.say(f"starts anew: {reason or self.timeline.last_reason}")
-        self._close()
+        self.tell_changes()
+        self._close(f"starts anew: {reason or self.timeline.last_reason}")
         self.priority.start_anew(as_image=bool(more))
         view = [withdrawn.precedence, withdrawn.primary_view_num, list(withdrawn.birth_id)]
         former = [list(self.birth_id), *view]
         self.birthplace.start_anew({FORMER: json.dumps(former), **more})
 
     def different(self) -> NoReturn:
-        """Starting it again would not help."""
-        self._close()
+        self._close("ends: starting it again would not help")
         originals.exit_now(DIFFERENT_STATUS)
 
     def stopped(self, reason: str) -> NoReturn:
-        self.say(f"leaves: {reason}")
-        self._close()
+        self._close(f"leaves: {reason}")
         originals.exit_now(0)
 
     def died(self, reason: str) -> NoReturn:
-        self.say(f"dies: {reason}")
-        self._close()
+        self._close(f"dies: {reason}")
         originals.exit_now(DIED_STATUS)
 
-    def _close(self) -> None:
+    def _close(self, last_words: str) -> None:
+        self.tell_changes()
+        self.say(last_words)
         self.pulse.stop()
         for part in (self.lifeline, self.checkpoints, self.storing):
             part.close()
@@ -272,8 +276,7 @@ class ReplicaProcess(OutsidePort):
         a system would deliver that after the program's end, so this process stays until it is told."""
         last_words.see_out(self.driver)
         with self.driver.lock:
-            self.say(f"the program ended with status {status}")
-            self._close()
+            self._close(f"the program ended with status {status}")
             originals.exit_now(status)
 
     def _keep_house(self) -> None:
@@ -293,8 +296,3 @@ class ReplicaProcess(OutsidePort):
         if strange:
             self._told_of_keys = True
             self.say(f"{strange} datagrams came with another key: is the key of its group the same?")
-
-    # -- Port --------------------------------------------------------------------------------------
-
-    def ordered(self) -> bool:
-        return not self.driver.token

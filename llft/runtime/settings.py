@@ -32,7 +32,7 @@ CARRIED_SHARE = 16
 """Such a part of a datagram may be order information, if that is more than the limit asks for."""
 LIVE_TIMEOUTS = Timeouts(
     heartbeat_interval_ns=10 * MS,
-    primary_timeout_ns=60 * MS,
+    primary_timeout_ns=45 * MS,
     backup_timeout_ns=150 * MS,
     retransmit_interval_ns=125 * MS,
     first_ack_delay_ns=20 * MS,
@@ -48,8 +48,9 @@ LIVE_TIMEOUTS = Timeouts(
     state_update_interval_ns=100 * MS,
 )
 """For interpreters that share two busy cores, where a thread may wait 20 ms for its turn. A killed process is
-noticed by its certificate (D-23) and not by these, so they can afford to be patient. They are guesses, to be
-measured."""
+noticed by its certificate (D-23) and not by these, so they can afford to be patient. A primary on the same
+host that lives is given four times its timeout (D-73); one on another host is replaced so soon that clients
+wait less than 60 ms. The others are guesses, to be measured."""
 LIVE_LIMITS = Limits(window_messages=8192, window_bytes=32 << 20, order_lag_bytes=1 << 20)
 """What was sent, and the order information, is kept until all members of the remote group, or of one's own,
 have said that they have it, with their heartbeats: at fifty thousand messages a second these are a thousand

@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from llft import config
-from llft.config import BACKUP_INTERVALS, Limits, Timeouts
+from llft.config import BACKUP_INTERVALS, PAUSE_INTERVALS, Limits, Timeouts
 from llft.errors import MisuseError
 from llft.instant import MS
 from llft.runtime import settings_values as values
@@ -172,10 +172,11 @@ def _check_transport(settings: Settings, place: Place) -> None:
 
 
 def _check_timeouts(timeouts: Timeouts, place: Place) -> None:
-    for name, intervals in (("primary_timeout_ns", 2), ("backup_timeout_ns", 2 * BACKUP_INTERVALS)):
+    floors = (("primary_timeout_ns", PAUSE_INTERVALS), ("backup_timeout_ns", 2 * BACKUP_INTERVALS))
+    for name, intervals in floors:
         if getattr(timeouts, name) < intervals * timeouts.heartbeat_interval_ns:
             least = intervals * timeouts.heartbeat_interval_ns / MS
-            remedy = f"one late heartbeat would be taken for a failure: at least {least:g}"
+            remedy = f"late heartbeats would be taken for a failure: at least {least:g}"
             raise place.error("timeouts", milliseconds_name(name), remedy)
     if timeouts.connect_bound_ns < 2 * timeouts.primary_timeout_ns:
         least = 2 * timeouts.primary_timeout_ns / MS

@@ -1,12 +1,16 @@
 """What a replica lived through, for status lines and logs: suspicions, roles, and how long each stage of a
-change of the primary took."""
+change of the primary took.
+
+What happens is noted at once, and put into words when there is time for it: at a change of the primary
+clients wait.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Any
 
-from llft import originals
+from llft.core.standing import PRIMARY
 from llft.instant import MS
 from llft.journal.record import MembershipChanged, Record, RoleChanged, Superseded, Suspected, ViewInstalled
 
@@ -15,17 +19,25 @@ VIEWS_KEPT = 256
 
 class Timeline:
     """The stages of a change, as its new primary sees them: suspected -> proposing -> recovering ->
-    primary. Stages of one step of the core have one time; `performed_ns` is when the step's effects had
-    come so far, by the clock."""
+    primary. Stages of one step of the core have one time; `performed_ns` is when all that the last one
+    wanted done was done, by the clock: messages sent, threads resumed. All with the driver's lock held."""
 
     def __init__(self) -> None:
         self.suspicions = {"timeout": 0, "certificate": 0, "stopped": 0}
         self.views: deque[dict[str, Any]] = deque(maxlen=VIEWS_KEPT)
         self.last_reason = ""
         self._since: dict[str, int] = {}
+        self.noted: list[Record] = []
+        """What is to be told: whoever writes it down adds to it."""
 
-    def take(self, record: Record) -> str:
-        """Note a record; returns a line for the log, "" for what nobody wants to read."""
+    def tell(self, acts_since_ns: int) -> list[tuple[int, str]]:
+        """Of all that was noted since: when, and a line for the log. `acts_since_ns`: as the primary."""
+        told = [(record.stamp.time_ns, self._take(record, acts_since_ns)) for record in self.noted]
+        self.noted.clear()
+        return [(time_ns, line) for time_ns, line in told if line]
+
+    def _take(self, record: Record, acts_since_ns: int) -> str:
+        """The line; "" for what nobody wants to read."""
         if isinstance(record, Suspected):
             self.suspicions[record.reason] = self.suspicions.get(record.reason, 0) + 1
             self._since = {"suspected": record.stamp.time_ns}
@@ -33,8 +45,8 @@ class Timeline:
         if isinstance(record, RoleChanged):
             self.last_reason = record.reason
             self._since[record.role] = record.stamp.time_ns
-            if record.role == "primary":
-                self._note_view(record)
+            if record.role == PRIMARY:
+                self._note_view(record, acts_since_ns)
             return f"is {record.role} in {record.stamp.view}: {record.reason}"
         if isinstance(record, MembershipChanged):
             members = ", ".join(f"{m.birth_id.pid} (precedence {m.precedence})" for m in record.membership)
@@ -45,7 +57,7 @@ class Timeline:
             return f"passed the beginning of {record.stamp.view} at entry {record.order_seq_num}"
         return ""
 
-    def _note_view(self, record: RoleChanged) -> None:
+    def _note_view(self, record: RoleChanged, acts_since_ns: int) -> None:
         since = self._since
         now_ns = record.stamp.time_ns
         suspected = since.get("suspected", now_ns)
@@ -54,7 +66,7 @@ class Timeline:
             {
                 "view": str(record.stamp.view),
                 "at_ns": now_ns,
-                "performed_ns": originals.monotonic_ns(),
+                "performed_ns": max(acts_since_ns, now_ns),
                 "suspected_at_ns": suspected,
                 "stages_ms": {
                     "view_change": (recovering - suspected) / MS,

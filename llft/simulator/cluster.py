@@ -239,11 +239,15 @@ class Cluster:
         self.world.at(self.world.now_ns + duration_ns, self._go_on, process)
 
     def _tell_stop(self, stopped: Process) -> None:
-        """D-73: who is on the same host sees that it is stopped."""
+        """D-73: who is on the same host sees that it is stopped, or that it merely does not run."""
+        told: type[events.PeerRuns | events.PeerStopped]
+        told = events.PeerRuns if self.profile.starves else events.PeerStopped
         if stopped.alive and stopped.paused:
             for peer in stopped.group.processes:
                 if self._stop_rng.random() < self.profile.certificate and not peer.paused:
-                    peer.happen(events.PeerStopped(stopped.birth_id))
+                    peer.happen(told(stopped.birth_id))
+            if self.profile.starves:
+                self.world.at(self.world.now_ns + STOP_SEEN_NS, self._tell_stop, stopped)
 
     def _go_on(self, process: Process) -> None:
         if process.alive and process.paused:

@@ -26,6 +26,7 @@ EVENT_KINDS: dict[type, int] = {
             events.StateStored,
             events.HistoryBegun,
             events.PeerStopped,
+            events.PeerRuns,
         ),
         start=1,
     )

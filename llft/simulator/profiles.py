@@ -35,6 +35,8 @@ class Profile:
     burst_loss: float = 0.2
     certificate: float = 0.7
     """Probability that a survivor gets a death certificate (D-23)."""
+    starves: bool = False
+    """Whoever pauses does not get a processor: its kernel does not say that it is stopped (D-73)."""
     skew_limit_ns: int = 20 * MS
     drift_limit_ppm: int = 100
     slow_share: float = 0.0
@@ -243,6 +245,14 @@ PROFILES: dict[str, Profile] = {
             faults=(("CrashPrimaries", 1),),
             quality=LinkQuality(loss=0.1),
             topology="replicated-clients",
+        ),
+        Profile(
+            "starve",
+            "processes get no processor for a while, and their hosts' kernels say so; the network loses",
+            faults=(("PausePrimary", 5), ("PauseBackup", 2), ("CrashPrimary", 2)),
+            quality=MINOR_MISHAPS,
+            certificate=0.9,
+            starves=True,
         ),
     )
 }

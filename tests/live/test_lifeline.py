@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from llft.identifiers import BirthId
-from llft.runtime.native.lifeline import Lifeline
+from llft.runtime.native.lifeline import LIVING, STOPPED, Lifeline
 from llft.runtime.priority import FURTHER
 from tests.live.lifeline_holder import HOST_ID
 
@@ -118,17 +118,17 @@ def test_who_is_stopped_is_known_and_who_goes_on_is_not_taken_for_it(
     hold: Callable[[], Holder], watcher: Lifeline
 ) -> None:
     holder = hold()
-    assert not watcher.is_stopped(birth(holder)), "it is not watched"
+    assert not watcher.state(birth(holder)), "it is not watched"
     assert watcher.watch(birth(holder))
-    assert not watcher.is_stopped(birth(holder))
+    assert watcher.state(birth(holder)) in LIVING
     holder.send_signal(signal.SIGSTOP)
-    until(lambda: watcher.is_stopped(birth(holder)))
+    until(lambda: watcher.state(birth(holder)) == STOPPED)
     holder.send_signal(signal.SIGCONT)
-    until(lambda: not watcher.is_stopped(birth(holder)))
+    until(lambda: watcher.state(birth(holder)) in LIVING)
     holder.send_signal(signal.SIGSTOP)
-    until(lambda: watcher.is_stopped(birth(holder)))
+    until(lambda: watcher.state(birth(holder)) == STOPPED)
     holder.kill()
-    until(lambda: not watcher.is_stopped(birth(holder)))
+    until(lambda: watcher.state(birth(holder)) not in (STOPPED, *LIVING))
     assert told(watcher) == [birth(holder)]
 
 
@@ -145,7 +145,7 @@ def test_a_stopped_process_is_not_taken_for_another_with_its_number(
         watcher._began[birth(holder)] += 1
     holder.send_signal(signal.SIGSTOP)
     until(lambda: state(holder) == "T")
-    assert not watcher.is_stopped(birth(holder))
+    assert not watcher.state(birth(holder))
     holder.kill()
     assert told(watcher) == [birth(holder)]
 

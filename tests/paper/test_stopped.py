@@ -1,12 +1,15 @@
-"""D-73: a primary that its kernel says is stopped is suspected without a timeout, and may go on later."""
+"""D-73: a primary that its kernel says is stopped is suspected without a timeout, and may go on later; one
+that lives and does not get a processor is waited for longer."""
 
 from __future__ import annotations
 
+from llft.config import SEEN_ALIVE_TIMEOUTS
 from llft.core.determinizer.operations import Receive, Send
-from llft.core.events import PeerStopped
+from llft.core.events import PeerRuns, PeerStopped
 from llft.identifiers import BirthId
+from llft.instant import MS
 from llft.journal.record import RoleChanged, Suspected
-from tests.paper.playbook import Playbook, connected
+from tests.paper.playbook import Playbook, Rule, connected
 
 
 def birth(play: Playbook, name: str) -> BirthId:
@@ -80,3 +83,53 @@ def test_of_others_than_the_primary_nobody_is_suspected() -> None:
             "s3": "backup",
         }
         assert suspicions(play) == []
+
+
+def silent_ms(play: Playbook, name: str) -> float:
+    """How long this backup's primary may be silent before it is suspected."""
+    core = play[name]
+    return (core.timers.suspicion()[0] - core.detector.heard_ns[core.view.birth_id]) / MS
+
+
+def test_who_lives_is_waited_for_longer_until_it_is_heard_again() -> None:
+    with Playbook() as play:
+        connected(play, servers=3)
+        play.run(5)
+        usual_ms = {name: silent_ms(play, name) for name in ("s2", "s3")}
+        with play.dropping(Rule(by="s1")):
+            play.run(usual_ms["s2"] * 3 / 4)
+            for name in ("s2", "s3"):
+                play.step(name, PeerRuns(birth(play, "s1")))
+                assert silent_ms(play, name) == SEEN_ALIVE_TIMEOUTS * usual_ms[name]
+            play.run(usual_ms["s2"])
+            assert play["s2"].role == "backup", "it would have been suspected"
+        play.run(10)
+        assert {name: silent_ms(play, name) for name in ("s2", "s3")} == usual_ms
+        assert suspicions(play) == []
+
+
+def test_who_lives_and_stays_silent_is_suspected_all_the_same() -> None:
+    with Playbook() as play:
+        connected(play, servers=2)
+        play.run(5)
+        living = birth(play, "s1")
+        play.crash("s1")
+        play.run(10)
+        play.step("s2", PeerRuns(living))
+        left_ms = (play["s2"].timers.suspicion()[0] - play.now_ns) / MS
+        play.run(left_ms - 1)
+        assert play["s2"].role == "backup"
+        play.run(2)
+        assert play["s2"].role == "primary"
+        assert suspicions(play) == [("s1", "timeout")]
+
+
+def test_that_another_lives_says_nothing_of_the_primary() -> None:
+    with Playbook() as play:
+        connected(play, servers=3)
+        play.run(5)
+        before = {name: play[name].timers.suspicion()[0] for name in ("s2", "s3")}
+        play.step("s2", PeerRuns(birth(play, "s3")))
+        play.step("s3", PeerRuns(BirthId(9, 9, 9)))
+        play.step("s1", PeerRuns(birth(play, "s2")))
+        assert {name: play[name].timers.suspicion()[0] for name in ("s2", "s3")} == before

@@ -19,7 +19,7 @@ from llft.core import events
 from llft.core.determinizer.operations import Operation, RandomBytes, ReadClock, Sleep, Yield
 from llft.identifiers import BirthId
 from llft.instant import MS
-from llft.runtime import own_log, stack_room
+from llft.runtime import stack_room
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.driver import Driver
 from llft.runtime.pacemaker import Pacemaker
@@ -121,40 +121,6 @@ own_log.write("still \\udc80 there\\n")
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=30, check=True)
     assert done.stderr == b"still \\udc80 there\n"
-
-
-def test_two_threads_may_write_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another one has taken what was kept back since this one looked; it ended a joiner once."""
-
-    class TakenMeanwhile(list[str]):
-        def __len__(self) -> int:
-            return super().__len__() + 1
-
-    written: list[bytes] = []
-
-    def note(fd: int, data: bytes) -> int:
-        written.append(data)
-        return len(data)
-
-    monkeypatch.setattr(own_log, "_kept", TakenMeanwhile(["kept back\n"]))
-    monkeypatch.setattr(own_log.originals, "write", note)
-    own_log.write("now\n")
-    assert written == [b"kept back\nnow\n"]
-
-
-def test_what_is_kept_back_comes_before_what_is_written_later(tmp_path: Path) -> None:
-    text = """
-from llft.runtime import own_log
-own_log.keep_back("one\\n")
-own_log.keep_back("two\\n")
-own_log.write("three\\n")
-own_log.keep_back("four\\n")
-own_log.write_kept()
-own_log.write_kept()
-own_log.keep_back("never\\n")
-"""
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=30, check=True)
-    assert done.stderr == b"one\ntwo\nthree\nfour\n"
 
 
 def test_looking_at_threads_takes_no_frames() -> None:

@@ -11,6 +11,7 @@ import typing
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -41,7 +42,7 @@ from llft.journal.record import (
     Stamp,
 )
 from llft.journal.unpack_rows import unpack_in_python
-from llft.journal.writer import FULL, JournalWriter
+from llft.journal.writer import FULL, FULL_OF_RECORDS, JournalWriter
 from llft.lane import choice
 from llft.wire.order import GENERAL, READ, SEND, SOCKET, TEMPLATES, TIME, counted_template, describe
 from tests.packing import InC, load_in_c, packing
@@ -432,6 +433,30 @@ def test_a_record_behind_a_batch_stays_behind_it(tmp_path: Path, in_c: InC) -> N
         expected: list[Record] = [*batch.records(), record, *batch.records()]
         assert list(read_journal(tmp_path / "j")) == expected
         assert writer.statistics()["written_count"] == len(expected)
+
+
+def test_records_wait_each_in_its_place_among_the_rows(tmp_path: Path, in_c: InC) -> None:
+    expected: list[Record] = []
+    with packing(in_c), JournalWriter(tmp_path / "j") as writer:
+        for number in range(2 * FULL_OF_RECORDS + 1):
+            record = RoleChanged(Stamp(number, *WHO), "left", str(number))
+            writer.write(record)
+            expected.append(record)
+            if number % 3:
+                writer.write_batch(Batch(number, WHO, ROWS))
+                expected += Batch(number, WHO, ROWS).records()
+        writer.flush()
+        assert list(read_journal(tmp_path / "j")) == expected
+
+
+def test_a_record_is_not_encoded_before_there_is_time_for_it(tmp_path: Path) -> None:
+    """At a change of the primary clients wait for whoever writes it down."""
+    writer = JournalWriter(tmp_path / "j")
+    unheard_of: Any = object()
+    writer.write(RoleChanged(Stamp(6, *WHO), unheard_of, ""))
+    with pytest.raises(TypeError):
+        writer.flush()
+    writer.close()
 
 
 def test_few_rows_wait_to_be_packed(tmp_path: Path, in_c: InC) -> None:

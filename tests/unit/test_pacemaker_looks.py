@@ -10,9 +10,9 @@ import pytest
 from llft.config import ThreadMode
 from llft.core import events
 from llft.core.standing import BACKUP, PRIMARY
-from llft.identifiers import BirthId, ViewId
+from llft.identifiers import BirthId, Member, ViewId
 from llft.instant import MS, NEVER
-from llft.runtime.native.lifeline import Lifeline
+from llft.runtime.native.lifeline import LIVING, STOPPED, Lifeline
 from llft.runtime.pacemaker import ALERT_NS, LOOK_AGAIN_NS, Pacemaker
 from tests.unit.test_driver import make_driver
 
@@ -23,13 +23,13 @@ class Watched:
     """A lifeline that says what the test wants."""
 
     def __init__(self) -> None:
-        self.stopped = False
+        self.answer = LIVING[0]
         self.asked: list[BirthId] = []
         self.hurried_ns = 0
 
-    def is_stopped(self, birth_id: BirthId) -> bool:
+    def state(self, birth_id: BirthId) -> bytes:
         self.asked.append(birth_id)
-        return self.stopped
+        return self.answer
 
     def rest(self) -> None:
         self.hurried_ns = 0
@@ -51,15 +51,38 @@ def test_it_looks_after_three_heartbeats_of_silence_and_again_soon(monkeypatch: 
     heard_ns = time.monotonic_ns() - 100 * MS
     core.detector.restart(OTHER, heard_ns)
     assert pacemaker._look_ns() == heard_ns + 3 * core.config.timeouts.heartbeat_interval_ns
-    pacemaker._served_ns = time.monotonic_ns()
+    before_ns = time.monotonic_ns()
     pacemaker._look_at_primary()
-    assert (watched.asked, told) == ([OTHER], []), "it does not get a processor: that is for the timeout"
-    assert pacemaker._look_ns() == pacemaker._served_ns + LOOK_AGAIN_NS
-    watched.stopped = True
+    assert (watched.asked, told) == ([OTHER], [events.PeerRuns(OTHER)]), "it does not get a processor"
+    assert pacemaker._look_ns() >= before_ns + LOOK_AGAIN_NS
+    watched.answer = STOPPED
     pacemaker._look_at_primary()
-    assert told == [events.PeerStopped(OTHER)]
+    assert told[1:] == [events.PeerStopped(OTHER)]
+    for watched.answer in (b"", b"t", b"Z"):  # it cannot be known, a debugger has it, a certificate comes
+        pacemaker._look_at_primary()
+        assert len(told) == 2, "that is for the timeout"
     core.standing.role = PRIMARY
     assert pacemaker._look_ns() == NEVER
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(("answer", "left"), [(LIVING[0], []), (b"", ["timeout"]), (STOPPED, ["stopped"])])
+def test_it_looks_once_more_before_it_suspects(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes, left: list[str]
+) -> None:
+    """Whoever serves the network, and however late it comes to it."""
+    pacemaker, watched, _ = backup(monkeypatch)
+    core, driver, suspected = pacemaker.driver.core, pacemaker.driver, []
+    watched.answer = answer
+    monkeypatch.setattr(driver, "wish", driver.step)
+    monkeypatch.setattr(core.primary_change, "on_primary_timeout", suspected.append)
+    core.standing.membership = (Member(OTHER, 1), Member(core.standing.birth_id, 2))
+    silent_ns = core.detector.primary_patience_ns(2) + MS
+    core.last_step_ns = time.monotonic_ns()
+    core.detector.restart(OTHER, core.last_step_ns - silent_ns)
+    driver.work()
+    assert watched.asked == [OTHER]
+    assert suspected[:1] == left
 
 
 @pytest.mark.reference

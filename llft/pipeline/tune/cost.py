@@ -20,13 +20,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from llft.config import PAUSE_INTERVALS
 from llft.pipeline.tune.tail import Tail
 
 YEAR_S = 365.25 * 24 * 3600
 GRID_RATIO = 1.02
 LONGEST_TIMEOUT_NS = 60_000_000_000
-BEATS_PER_TIMEOUT = 2
-"""A timeout is at least so many intervals: one heartbeat may be lost, whatever the data says."""
+BEATS_PER_TIMEOUT = PAUSE_INTERVALS
+"""A timeout is at least so many intervals, whatever the data says: one heartbeat may be lost, and a primary
+that pauses must know before it is replaced (D-36)."""
 
 
 @dataclass(frozen=True, slots=True)

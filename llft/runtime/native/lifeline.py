@@ -6,8 +6,8 @@ directory; those that do not (another host, another run) are watched by TCP alon
 (`runtime.liveness`): the lifeline only brings the same news sooner.
 
 A line also says where its holder's number is to be looked up: in which pid namespace, and when that process
-began. So another one there can be asked about the holder (`is_stopped`, D-73), and neither a number that
-was given again nor one of another namespace is taken for it.
+began. So another one there can be asked about the holder (`state`, D-73), and neither a number that was given
+again nor one of another namespace is taken for it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import fcntl
 import os
 import struct
 from contextlib import suppress
+from typing import Final
 
 from llft import originals
 from llft.identifiers import BirthId
@@ -28,8 +29,10 @@ _MOST_AT_ONCE = 64
 _PREFIX = "life-"
 _PLACE = ctypes.c_uint64 * 2
 _STAT_BYTES = 1024
-_STOPPED = b"T"
+STOPPED: Final = b"T"
 """By a signal. One that a debugger holds for the moment ("t") is none: it goes on at every step."""
+LIVING: Final = (b"R", b"S", b"D")
+"""It runs, or would if it were let, or waits for something. So does one that is frozen, as it says."""
 _STATE, _BEGAN = 0, 19
 """Of the words after a process's name in its `stat` (proc(5): 3 and 22)."""
 
@@ -82,10 +85,10 @@ class DeathWatch:
                 if birth_id not in watched:
                     self.watch(birth_id)
 
-    def is_stopped(self, birth_id: BirthId) -> bool:
-        """Whether the kernel says that it is, now. False: it is not, or this cannot be known here."""
-        began = self._began.get(birth_id)
-        return began is not None and _look_up(birth_id.pid) == (_STOPPED, began)
+    def state(self, birth_id: BirthId) -> bytes:
+        """What the kernel says that it does now, as a letter; none: this cannot be known here."""
+        began, found = self._began.get(birth_id), _look_up(birth_id.pid)
+        return found[0] if found is not None and found[1] == began else b""
 
     def listen(self) -> None:
         """The calling thread is the one that is to be first when somebody has died, until it rests."""

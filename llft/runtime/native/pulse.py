@@ -53,7 +53,8 @@ _TURNS = (
 )
 NOTED = frozenset((_HEARTBEAT, *_TURNS))
 """The kinds of datagrams that `note` is for; of others it learns nothing."""
-_TURNING_RECORDS = (RoleChanged, MembershipChanged)
+TURNING = (RoleChanged, MembershipChanged, Superseded)
+"""The kinds of records that `record` is for."""
 _GOING = MessageFlag.SWITCH | MessageFlag.LEAVING
 _BIRTH = struct.Struct("<IIQ")
 _COUNTS = ("sent", "lost", "silences", "realtime", "held")
@@ -90,7 +91,7 @@ class Pulse(Protocol):
         """The core has sent this datagram."""
 
     def record(self, record: Record) -> None:
-        """This has happened."""
+        """This has happened: a record of one of the kinds in TURNING."""
 
     def stop(self) -> None:
         """This life ends."""
@@ -179,7 +180,7 @@ class NativePulse:
     def record(self, record: Record) -> None:
         if isinstance(record, Superseded):
             self.stop()
-        elif isinstance(record, _TURNING_RECORDS):
+        else:
             self._forget()
 
     def stop(self) -> None:
@@ -187,8 +188,9 @@ class NativePulse:
         self._forget()
 
     def _forget(self) -> None:
-        self._library.pulse_clear()
-        self._prefix = _NOTHING
+        if self._prefix is not _NOTHING:  # else the ring is empty
+            self._library.pulse_clear()
+            self._prefix = _NOTHING
 
     def _consider(self, to: GroupId | BirthId, data: bytes) -> None:
         """A Heartbeat unlike the last one."""
