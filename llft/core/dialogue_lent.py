@@ -12,7 +12,7 @@ from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_connection import begun, is_plain, numbers_of
 from llft.core.dialogue_fellow import Fellow, Fellows
-from llft.core.dialogue_numbers import CLOCK_IDS, who_is
+from llft.core.dialogue_numbers import CLOCK_IDS, has_read_all, who_is
 from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
 from llft.core.dialogue_threads import PARKED, LentThreads, Threads
 from llft.core.messaging.connection import Connection
@@ -229,14 +229,10 @@ class Lender:
         return self._replica.cursor is not None and not self._messaging.lane.orders.early
 
     def _has_read_all(self, connections: list[Connection]) -> bool:
-        """At a backup: behind the entries that are lent nothing of the log is here, nor half read."""
-        cursor, orders = self._replica.cursor, self._messaging.lane.orders
+        cursor = self._replica.cursor
         assert cursor is not None
-        if cursor.waiting is not None or len(self._log()) > ENTRIES_MAX:
-            return False
-        if any(connection.ordered_partial for connection in connections):
-            return False
-        return cursor.decoder.between_entries and cursor.decoder.exhausted and cursor.fed == orders.end
+        is_short = len(self._log()) <= ENTRIES_MAX
+        return is_short and has_read_all(cursor, connections, self._messaging.lane.orders.end)
 
     def _context(self) -> OrderContext:
         """That the next entry is coded against, or the next one that is read."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from llft.core.messaging.connection import Connection
+from llft.core.messaging.ordering import Cursor
 from llft.core.standing import Standing
 
 CLOCK_IDS: Final = (0, 1, 2)
@@ -14,3 +16,10 @@ def who_is(standing: Standing) -> tuple[int, ...]:
     """Of the journal's records: group, process and view."""
     precedence, view_num, primary = standing.view
     return (standing.group_id, *standing.birth_id, precedence, view_num, *primary)
+
+
+def has_read_all(cursor: Cursor, connections: list[Connection], end: int) -> bool:
+    """At a backup: behind the entries that are lent nothing of the log is here, nor half read."""
+    if cursor.waiting is not None or any(connection.ordered_partial for connection in connections):
+        return False
+    return cursor.decoder.between_entries and cursor.decoder.exhausted and cursor.fed == end

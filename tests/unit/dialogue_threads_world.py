@@ -29,6 +29,12 @@ from llft.runtime import dialogues
 from tests.unit.dialogue_world import Server
 
 Program = Callable[["Threaded"], None]
+
+
+class OverError(Exception):
+    """Its threads need make no more calls."""
+
+
 PATIENCE_S = 20.0
 TALKED_ABOUT = (Receive, Select, Park)
 
@@ -47,7 +53,8 @@ class Threaded:
         self._lock = threading.RLock()
         self._local = threading.local()
         self._threads: dict[int, Any] = {}
-        self._opening: list[Any] = []
+        self._native: list[threading.Thread] = []
+        self._is_over = False
         server.perform = self._perform  # type: ignore[method-assign]
         application = server.dialogues._driver.application
         application.threads, application.out_for_core = self._threads, {1: None}
@@ -65,6 +72,8 @@ class Threaded:
     # -- the calls of its threads --------------------------------------------------------------------
 
     def call(self, operation: Operation) -> Any:
+        if self._is_over:
+            raise OverError
         thread = self._local.thread
         if self.server.talks:
             made, result = self._talk(operation, counted=True)
@@ -133,6 +142,8 @@ class Threaded:
 
     def _wait(self, thread: Any) -> Any:
         thread.gate.acquire()
+        if self._is_over:
+            raise OverError
         return thread.result
 
     # -- what the core wants done --------------------------------------------------------------------
@@ -166,7 +177,8 @@ class Threaded:
             out_since_ns=0,
         )
         self._threads[number] = thread
-        threading.Thread(target=self._run, args=(thread,), daemon=True).start()
+        self._native.append(threading.Thread(target=self._run, args=(thread,), daemon=True))
+        self._native[-1].start()
 
     def _run(self, thread: Any) -> None:
         thread.ident = threading.get_ident()
@@ -177,7 +189,8 @@ class Threaded:
                     assert self.call(Spawn(str(number))) == number
             self.programs[thread.number - 1](self)
         except BaseException as error:  # noqa: BLE001 (whoever waits for it is told)
-            self.failures.append(error)
+            if not self._is_over:
+                self.failures.append(error)
 
     def alone(self) -> Any:
         """None of its threads can make a call meanwhile."""
@@ -224,6 +237,15 @@ class Threaded:
     def end(self) -> None:
         self.break_off()
         self.server.talks = False
+
+    def close(self) -> None:
+        """Behind `end`: all of its threads are at their gates."""
+        self._is_over = True
+        for thread in self._threads.values():
+            thread.gate.release()
+        for native_thread in self._native:
+            native_thread.join(PATIENCE_S)
+            assert not native_thread.is_alive()
 
 
 def _woken() -> int:

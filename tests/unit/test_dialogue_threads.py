@@ -107,6 +107,8 @@ def runs(native: Any) -> Iterator[list[Run]]:
     made: list[Run] = []
     yield made
     for run in made:
+        for server in run.servers.values():
+            server.close()
         run.world.close()
 
 

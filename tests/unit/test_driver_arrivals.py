@@ -47,6 +47,7 @@ class Core:
         self.on_message: Callable[[], None] = lambda: None
         self.asking: Any = None
         self.outbox = SimpleNamespace(strip=None)
+        self.timers = SimpleNamespace(suspicion=lambda: (NEVER, 0))
 
     def next_deadline(self) -> int:
         return self.deadline_ns
