@@ -164,10 +164,9 @@ class Lender:
             if held.view != connection.in_view or (live and not self._may_speak(connection, held)):
                 return None
             found.append(connection)
-        if not 0 < len(found) <= CONNECTIONS_MAX:
-            return None
         groups = {each.remote_group_id: None for each in found}
-        return found if all(is_in_one_piece(lane.held[group_id]) for group_id in groups) else None
+        are_whole = all(is_in_one_piece(lane.held[group_id]) for group_id in groups)
+        return found if are_whole and 0 < len(found) <= CONNECTIONS_MAX else None
 
     def _lent_of(
         self, connection: Connection
@@ -231,8 +230,8 @@ class Lender:
     def _has_read_all(self, connections: list[Connection]) -> bool:
         cursor = self._replica.cursor
         assert cursor is not None
-        is_short = len(self._log()) <= ENTRIES_MAX
-        return is_short and has_read_all(cursor, connections, self._messaging.lane.orders.end)
+        end = self._messaging.lane.orders.end
+        return len(self._log()) <= ENTRIES_MAX and has_read_all(cursor, connections, end)
 
     def _context(self) -> OrderContext:
         """That the next entry is coded against, or the next one that is read."""
