@@ -59,12 +59,8 @@ static int is_plain(int needed) {
     return levels > needed && !state->c_profilefunc && !state->c_tracefunc;
 }
 
-bool may_be_counted(int levels) {
+static bool may_be_counted(int levels) {
     return calls + 1 < calls_max && waiting && !PyList_GET_SIZE(waiting) && is_plain(levels);
-}
-
-void count_call(void) {
-    calls++;
 }
 
 bool may_be_made(int levels) {
@@ -94,6 +90,7 @@ static inline void was_called(void) {
     calls++;
 }
 
+/* 1: it is read; 0: it goes the usual way; -1: an exception, of what was due behind it. */
 static int read_clock(int clock_id, int64_t *value) {
     struct timespec now;
     if (dialogue.ident)
@@ -119,12 +116,18 @@ static int read_clock(int clock_id, int64_t *value) {
 
 static PyObject *in_seconds(PyObject *usual, int clock_id) {
     int64_t value;
-    return read_clock(clock_id, &value) ? PyFloat_FromDouble((double)value / 1e9) : PyObject_CallNoArgs(usual);
+    int read = read_clock(clock_id, &value);
+    if (read < 0)
+        return NULL;
+    return read ? PyFloat_FromDouble((double)value / 1e9) : PyObject_CallNoArgs(usual);
 }
 
 static PyObject *in_ns(PyObject *usual, int clock_id) {
     int64_t value;
-    return read_clock(clock_id, &value) ? PyLong_FromLongLong(value) : PyObject_CallNoArgs(usual);
+    int read = read_clock(clock_id, &value);
+    if (read < 0)
+        return NULL;
+    return read ? PyLong_FromLongLong(value) : PyObject_CallNoArgs(usual);
 }
 
 #define CLOCK(name, clock_id)                                                                                     \
@@ -144,7 +147,10 @@ static PyObject *reading(PyObject *module, PyObject *argument) {
     long clock_id = PyLong_AsLong(argument);
     if (clock_id == -1 && PyErr_Occurred())
         return NULL;
-    if (clock_id < 0 || clock_id >= CLOCKS || !read_clock((int)clock_id, &value))
+    int read = clock_id >= 0 && clock_id < CLOCKS ? read_clock((int)clock_id, &value) : 0;
+    if (read < 0)
+        return NULL;
+    if (!read)
         Py_RETURN_NONE;
     return PyLong_FromLongLong(value);
 }
@@ -204,7 +210,7 @@ static PyObject *urandom(PyObject *usual, PyObject *argument) {
         if (data)
             was_called();
     }
-    return data ? data : PyObject_CallOneArg(usual, argument);
+    return data || PyErr_Occurred() ? data : PyObject_CallOneArg(usual, argument);
 }
 
 static PyMethodDef of_time[] = {
