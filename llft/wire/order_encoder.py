@@ -77,6 +77,23 @@ class OrderEncoder:
         self.count += len(data) - 1
         self.context.note_count(identifier << 4 | kind, count + len(data) - 1)
 
+    def append_locks(self, first: Entry, counts: list[int]) -> None:
+        """Entries of a mutex that follow one another, and differ from the first in counts alone."""
+        self.append(first)
+        kind, pick, thread, mutex, last, result = first
+        head = bytearray((kind,))
+        put_uvarint(head, mutex)
+        plain, pending = bytes(head), self.pending
+        for count in counts[1:]:
+            if result != 1 or count != last + 1:
+                self.context.note_count(mutex << 4 | kind, last)
+                self.append((kind, pick, thread, mutex, count, result))
+            else:
+                pending += plain
+                self.count += 1
+            last = count
+        self.context.note_count(mutex << 4 | kind, last)
+
     def go_on(self, size: int, count: int) -> None:
         """Somebody else wrote on (a dialogue): so many bytes, up to so many entries. Nothing is pending."""
         assert not self.pending, "what was recorded here comes first"
