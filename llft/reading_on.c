@@ -1,5 +1,5 @@
 /* Calls that a thread of the program makes without the core, in *runs*: clock readings, random bytes, reads that
- * find nothing.
+ * find nothing; in ordered mode claims and releases of mutexes.
  *
  * A run is lent by whoever holds the driver's lock (`open_live`, `open_log`), to one thread, and is taken back
  * (`close`) by whoever takes that lock next: `llft/runtime/lending.py` has the laws. In between, a call is an item
@@ -24,13 +24,14 @@
 
 #include "dialogue/dialogue.h"
 
-enum { LEVELS_NEEDED = 64, ITEMS_MAX = 64, RANDOM = 16, RANDOM_MAX = 256, NOTHING = 17 };
+enum { LEVELS_NEEDED = 64, ITEMS_MAX = 256, RANDOM = 16, RANDOM_MAX = 256, NOTHING = 17, CLAIM = 18, RELEASE = 19 };
 
 static struct {
     unsigned long thread; /* to whom it is lent; 0: to nobody */
     int limit, used;
     long long idle; /* at a primary: where there is nothing to be read; -1: nowhere that is known */
     PyObject *log; /* at a backup: what the calls give, by their places. At a primary there is none. */
+    PyObject *held, *awaited; /* at a primary in ordered mode: dictionaries of mutexes, as they were when it was lent */
     uint8_t codes[ITEMS_MAX];
     union {
         int64_t number;
@@ -59,12 +60,8 @@ static int is_plain(int needed) {
     return levels > needed && !state->c_profilefunc && !state->c_tracefunc;
 }
 
-bool may_be_counted(int levels) {
+static bool may_be_counted(int levels) {
     return calls + 1 < calls_max && waiting && !PyList_GET_SIZE(waiting) && is_plain(levels);
-}
-
-void count_call(void) {
-    calls++;
 }
 
 bool may_be_made(int levels) {
@@ -94,6 +91,7 @@ static inline void was_called(void) {
     calls++;
 }
 
+/* 1: it is read; 0: it goes the usual way; -1: an exception, of what was due behind it. */
 static int read_clock(int clock_id, int64_t *value) {
     struct timespec now;
     if (dialogue.ident)
@@ -119,12 +117,18 @@ static int read_clock(int clock_id, int64_t *value) {
 
 static PyObject *in_seconds(PyObject *usual, int clock_id) {
     int64_t value;
-    return read_clock(clock_id, &value) ? PyFloat_FromDouble((double)value / 1e9) : PyObject_CallNoArgs(usual);
+    int read = read_clock(clock_id, &value);
+    if (read < 0)
+        return NULL;
+    return read ? PyFloat_FromDouble((double)value / 1e9) : PyObject_CallNoArgs(usual);
 }
 
 static PyObject *in_ns(PyObject *usual, int clock_id) {
     int64_t value;
-    return read_clock(clock_id, &value) ? PyLong_FromLongLong(value) : PyObject_CallNoArgs(usual);
+    int read = read_clock(clock_id, &value);
+    if (read < 0)
+        return NULL;
+    return read ? PyLong_FromLongLong(value) : PyObject_CallNoArgs(usual);
 }
 
 #define CLOCK(name, clock_id)                                                                                     \
@@ -144,7 +148,10 @@ static PyObject *reading(PyObject *module, PyObject *argument) {
     long clock_id = PyLong_AsLong(argument);
     if (clock_id == -1 && PyErr_Occurred())
         return NULL;
-    if (clock_id < 0 || clock_id >= CLOCKS || !read_clock((int)clock_id, &value))
+    int read = clock_id >= 0 && clock_id < CLOCKS ? read_clock((int)clock_id, &value) : 0;
+    if (read < 0)
+        return NULL;
+    if (!read)
         Py_RETURN_NONE;
     return PyLong_FromLongLong(value);
 }
@@ -170,6 +177,61 @@ static PyObject *nothing(PyObject *module, PyObject *argument) {
     was_called();
     Py_RETURN_TRUE;
 }
+
+/* -- mutexes, in ordered mode ------------------------------------------------------------------------ */
+
+/* No collection is made behind a claim or a release (`interpose.passage`), however many calls there were. */
+static int may_lock(void) {
+    return run.thread && run.thread == PyThread_get_thread_ident() && run.used < run.limit && waiting &&
+           !PyList_GET_SIZE(waiting) && is_plain(LEVELS_NEEDED);
+}
+
+static int is_held(PyObject *number, int64_t mutex) {
+    for (int at = run.used - 1; at >= 0; at--)
+        if (run.codes[at] >= CLAIM && run.items[at].number == mutex)
+            return run.codes[at] == CLAIM;
+    return PyDict_Contains(run.held, number);
+}
+
+/* At a primary: whether its turn is now, and nobody waits for it; -1: an exception. */
+static int is_plain_lock(PyObject *number, int64_t mutex, int code) {
+    if (!run.held)
+        return 0;
+    int held = is_held(number, mutex), awaited = PyDict_Contains(run.awaited, number);
+    if (held < 0 || awaited < 0)
+        return -1;
+    return !awaited && held == (code == RELEASE);
+}
+
+/* Whether it is done. False: it goes the usual way. */
+static PyObject *lock(PyObject *number, int code) {
+    int overflow, is_made;
+    long long mutex = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (mutex == -1 && PyErr_Occurred())
+        return NULL;
+    if (mutex < 0 || !may_lock())
+        Py_RETURN_FALSE;
+    if (run.log)
+        is_made = run.codes[run.used] == code && PyLong_AsLongLong(PyList_GET_ITEM(run.log, run.used)) == mutex;
+    else
+        is_made = is_plain_lock(number, mutex, code);
+    if (is_made < 0)
+        return NULL;
+    if (!is_made)
+        Py_RETURN_FALSE;
+    if (!run.log) {
+        run.codes[run.used] = (uint8_t)code;
+        run.items[run.used].number = mutex;
+    }
+    was_called();
+    Py_RETURN_TRUE;
+}
+
+static PyObject *claim(PyObject *module, PyObject *number) { return (void)module, lock(number, CLAIM); }
+
+static PyObject *release(PyObject *module, PyObject *number) { return (void)module, lock(number, RELEASE); }
+
+/* -- random bytes ------------------------------------------------------------------------------------ */
 
 static PyObject *drawn_at_backup(Py_ssize_t size) {
     PyObject *data = PyList_GET_ITEM(run.log, run.used);
@@ -204,7 +266,7 @@ static PyObject *urandom(PyObject *usual, PyObject *argument) {
         if (data)
             was_called();
     }
-    return data ? data : PyObject_CallOneArg(usual, argument);
+    return data || PyErr_Occurred() ? data : PyObject_CallOneArg(usual, argument);
 }
 
 static PyMethodDef of_time[] = {
@@ -249,6 +311,8 @@ static void forget(void) {
     run.thread = 0;
     run.limit = run.used = 0;
     Py_CLEAR(run.log);
+    Py_CLEAR(run.held);
+    Py_CLEAR(run.awaited);
 }
 
 /* Calls that nobody was told of would be lost. */
@@ -263,13 +327,18 @@ static PyObject *open_live(PyObject *module, PyObject *arguments) {
     unsigned long thread;
     int limit;
     long long offsets[CLOCKS], lasts[CLOCKS], idle;
-    if (!PyArg_ParseTuple(arguments, "ki(LLLLLL)L", &thread, &limit, &offsets[0], &lasts[0], &offsets[1], &lasts[1],
-                          &offsets[2], &lasts[2], &idle))
+    PyObject *held = NULL, *awaited = NULL;
+    if (!PyArg_ParseTuple(arguments, "ki(LLLLLL)L|O!O!", &thread, &limit, &offsets[0], &lasts[0], &offsets[1],
+                          &lasts[1], &offsets[2], &lasts[2], &idle, &PyDict_Type, &held, &PyDict_Type, &awaited))
         return NULL;
     if (!is_free())
         return NULL;
     forget();
     run.idle = idle;
+    if (awaited) {
+        run.held = Py_NewRef(held);
+        run.awaited = Py_NewRef(awaited);
+    }
     for (int at = 0; at < CLOCKS; at++) {
         run.clocks[at].offset = offsets[at];
         run.clocks[at].last = lasts[at];
@@ -295,7 +364,7 @@ static PyObject *open_log(PyObject *module, PyObject *arguments) {
     for (int at = 0; sound && at < count; at++) {
         PyObject *value = PyList_GET_ITEM(values, at);
         run.codes[at] = ((uint8_t *)codes.buf)[at];
-        if (run.codes[at] < CLOCKS || run.codes[at] == NOTHING)
+        if (run.codes[at] != RANDOM)
             sound = PyLong_Check(value) && (PyLong_AsLongLong(value) != -1 || !PyErr_Occurred());
     }
     PyBuffer_Release(&codes);
@@ -392,6 +461,8 @@ static PyMethodDef methods[] = {
     {"function", (PyCFunction)(void (*)(void))function, METH_FASTCALL, "A function of the program's, by its name."},
     {"reading", reading, METH_O, "A reading of this clock, or None: it goes the usual way."},
     {"nothing", nothing, METH_O, "Whether a read of this descriptor finds nothing; False: it goes the usual way."},
+    {"claim", claim, METH_O, "Claim a mutex; False: it goes the usual way."},
+    {"release", release, METH_O, "Release a mutex; False: it goes the usual way."},
     {"open_live", open_live, METH_VARARGS, "Lend a thread so many calls, at a primary."},
     {"open_log", open_log, METH_VARARGS, "Lend a thread what the log says of its next calls."},
     {"is_open", is_open, METH_NOARGS, "Whether a run is lent."},

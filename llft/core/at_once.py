@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from llft.core.determinizer.operations import Operation, Result
+from llft.core.determinizer.ordered import OrderedEngine
+from llft.core.determinizer.ordered_runs import OrderedRuns
 from llft.core.determinizer.outside import BLOCKED, Stage
 from llft.core.determinizer.runs import Heard, Runs
 from llft.core.determinizer.token import TokenEngine
@@ -53,11 +55,13 @@ class Run(Heard):
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         engine = replica.determinizer.engine
-        self._runs: Runs | None = None
+        self._runs: Runs | OrderedRuns | None = None
         self.plain: Any = None
         """What is lent, in a process where no C keeps it."""
         if isinstance(engine, TokenEngine):
             self._runs = Runs(engine, self)
+        elif isinstance(engine, OrderedEngine):
+            self._runs = OrderedRuns(engine, self)
 
     def room(self, thread: ThreadId) -> int:
         """At a primary: how many calls may be lent to the thread, that has just been given a result."""
@@ -69,6 +73,11 @@ class Run(Heard):
     def clocks(self) -> tuple[int, int, int, int, int, int]:
         assert self._runs is not None
         return self._runs.clocks()
+
+    def mutexes(self) -> tuple[dict[int, ThreadId], dict[int, Any]] | tuple[()]:
+        """In ordered mode: those that are held, and those that somebody waits for. Under the token a run has
+        none."""
+        return self._runs.mutexes() if isinstance(self._runs, OrderedRuns) else ()
 
     def logged(self, thread: ThreadId) -> tuple[bytes, list[Any]]:
         """At a backup: what may be lent to the thread."""
@@ -110,6 +119,11 @@ class Run(Heard):
         else:
             number += self._replica.followed_base
         self._replica.outbox.note_counted(number, first, data)
+
+    def locked(self, first: Entry, counts: list[int]) -> None:
+        number = self._encoder().count + 1
+        self._encoder().append_locks(first, counts)
+        self._replica.outbox.note_locks(number, first, counts)
 
     def _encoder(self) -> OrderEncoder:
         lane = self._replica.messaging.lane

@@ -138,6 +138,14 @@ class Outbox:
             number += 1
             count += 1
 
+    def note_locks(self, number: int, first: Entry, counts: list[int]) -> None:
+        """The same of entries of a mutex, which differ from the first in counts."""
+        kind, pick, thread, mutex, _, result = first
+        template = TEMPLATES[kind]
+        for count in counts:
+            self.note((_OPERATED, number, template, (kind, pick, thread, mutex, count, result)))
+            number += 1
+
     def record_of_view(self, view: ViewId, kind: Callable[..., Record], *fields: Any) -> None:
         """The same, of another view than the one that this replica is in by now."""
         if self.journalling:

@@ -319,12 +319,13 @@ static PyObject *look_logged(connection_t *c, int64_t limit, int64_t now_ns, out
 PyObject *look(connection_t *c, int64_t limit) {
     int64_t now_ns = monotonic_ns();
     asked_t asked = {.kind = LOOKS, .fd = c->fd, .limit = limit, .until_ns = NEVER};
-    while (limit > 0 && is_here(now_ns) && may_be_counted(LEVELS_NEEDED)) {
+    while (limit > 0 && is_here(now_ns) && may_be_made(LEVELS_NEEDED)) {
         outcome_t outcome = LEAVE;
         PyObject *found = dialogue.live ? look_live(c, limit, now_ns) : look_logged(c, limit, now_ns, &outcome);
         if (found) {
             dialogue.called[dialogue.called_count - 1].looked = true;
-            count_call();
+            if (was_made() < 0)
+                Py_CLEAR(found);
             return found;
         }
         outcome = try_again(outcome, &asked, &now_ns);
@@ -688,21 +689,20 @@ static bool read_logged(int clock_id, int64_t local, int64_t *value) {
     return true;
 }
 
-bool read_clock_in_dialogue(int clock_id, int64_t *value) {
+int read_clock_in_dialogue(int clock_id, int64_t *value) {
     struct timespec now;
-    if (!dialogue.ident || !may_be_counted(LEVELS_NEEDED) || clock_gettime(clock_id, &now))
-        return false;
+    if (!dialogue.ident || !may_be_made(LEVELS_NEEDED) || clock_gettime(clock_id, &now))
+        return 0;
     int64_t local = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     int64_t now_ns = clock_id == CLOCK_MONOTONIC ? local : monotonic_ns();
     if (!is_here(now_ns) || !(dialogue.live ? read_live(clock_id, local, now_ns, value) : read_logged(clock_id, local, value)))
-        return false;
+        return 0;
     dialogue.clocks[clock_id].last = *value;
     note_birth_of_number(dialogue.clock_kind, *value);
     note_call(&(call_t){.kind = READING, .time_ns = now_ns, .number = dialogue.count, .pick = dialogue.pick,
                         .timestamp = *value, .clock_id = clock_id});
     spend(now_ns);
-    count_call();
-    return true;
+    return was_made() < 0 ? -1 : 1;
 }
 
 /* -- random bytes ------------------------------------------------------------------------------------ */
@@ -734,7 +734,7 @@ static bool draw_logged(PyObject *data) {
 
 PyObject *draw_in_dialogue(Py_ssize_t size) {
     int64_t now_ns = monotonic_ns();
-    if (!is_here(now_ns) || !may_be_counted(LEVELS_NEEDED))
+    if (!is_here(now_ns) || !may_be_made(LEVELS_NEEDED))
         return NULL;
     PyObject *data = PyBytes_FromStringAndSize(NULL, size);
     if (!data || !(dialogue.live ? draw_live(data, now_ns) : draw_logged(data))) {
@@ -746,6 +746,7 @@ PyObject *draw_in_dialogue(Py_ssize_t size) {
     note_counted(DRAWN, &dialogue.generals[RANDOM_COUNT], false, (const uint8_t *)PyBytes_AS_STRING(data), (size_t)size, now_ns);
     dialogue.called[dialogue.called_count - 1].size = size;
     spend(now_ns);
-    count_call();
+    if (was_made() < 0)
+        Py_CLEAR(data);
     return data;
 }

@@ -35,9 +35,7 @@
 
 /* -- reading_on.c: of all calls that are made without the core ---------------------------------------- */
 
-bool may_be_counted(int levels); /* one call more, with so many levels of the stack left */
-void count_call(void);
-bool may_be_made(int levels); /* the same of a call behind which a collection may be made */
+bool may_be_made(int levels); /* one call more, with so many levels of the stack left, and maybe a collection behind it */
 int was_made(void); /* -1: an exception */
 
 extern PyMethodDef dialogue_methods[];
@@ -465,8 +463,8 @@ PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool
 bool is_far_ahead(void); /* nothing is to be recorded now */
 bool may_say(const connection_t *c, int64_t now_ns);
 bool say_live(connection_t *c, PyObject *payload, int64_t now_ns);
-/* A reading in a dialogue of this thread: false if there is none, or it goes the usual way. */
-bool read_clock_in_dialogue(int clock_id, int64_t *value);
+/* A reading in a dialogue of this thread: 0 if there is none, or it goes the usual way; -1: an exception. */
+int read_clock_in_dialogue(int clock_id, int64_t *value);
 PyObject *draw_in_dialogue(Py_ssize_t size); /* NULL without an exception: it goes the usual way */
 
 bool is_paused(int64_t now_ns);

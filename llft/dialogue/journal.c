@@ -46,8 +46,8 @@ static struct {
     bytes_t out;
     int64_t time_ns, order, count;
     int64_t read[PLACES_IN_WORD], send[PLACES_IN_WORD], wake[PLACES_IN_WORD], readings[4];
-    int connections, word_count, next_word;
-    word_t words[WORDS_MAX];
+    int connections, said_count, word_count; /* the second: of words; the third: of those that may be known again */
+    word_t words[WORDS_MAX], drawn;
     rows_t rows[CONNECTIONS_MAX];
 } frame;
 
@@ -118,17 +118,27 @@ static void put_template(bytes_t *out, bool on_socket, const uint8_t *data, size
 
 static bool is_on_socket(const call_t *call) { return call->kind == SELECTED_ON_SOCKET || call->kind == NOTHING_THERE; }
 
-static word_t *word_of(const call_t *call) {
-    static bytes_t text;
-    const uint8_t *data = dialogue.counted.data + call->data_at;
+static word_t *known_word(const call_t *call, const uint8_t *data) {
     for (int at = 0; at < frame.word_count && at < WORDS_MAX; at++) {
         word_t *known = &frame.words[at];
         if (is_on_socket(call) == known->kind && known->data_size == call->data_size &&
             !memcmp(dialogue.counted.data + known->data_at, data, call->data_size))
             return known;
     }
-    word_t *word = &frame.words[frame.next_word++ % WORDS_MAX];
-    *word = (word_t){.kind = is_on_socket(call), .index = WORDS_KNOWN + frame.word_count++, .data_at = call->data_at,
+    return NULL;
+}
+
+/* What was drawn hardly comes again: to look for it would take longer than to say it, and it would take the places
+ * of what does come again. */
+static word_t *word_of(const call_t *call) {
+    static bytes_t text;
+    const uint8_t *data = dialogue.counted.data + call->data_at;
+    bool is_drawn = call->kind == DRAWN;
+    word_t *word = is_drawn ? NULL : known_word(call, data);
+    if (word)
+        return word;
+    word = is_drawn ? &frame.drawn : &frame.words[frame.word_count++ % WORDS_MAX];
+    *word = (word_t){.kind = is_on_socket(call), .index = WORDS_KNOWN + frame.said_count++, .data_at = call->data_at,
                      .data_size = call->data_size};
     text.size = 0;
     put_template(&text, is_on_socket(call), data, call->data_size);

@@ -74,6 +74,16 @@ def reading(clock_id: int) -> int | None:
     return value
 
 
+def _never(mutex: int) -> bool:
+    return False
+
+
+claim: Callable[[int], bool] = _never if native is None else native.claim
+"""In ordered mode: a mutex that is free is the thread's. False: it goes the usual way."""
+release: Callable[[int], bool] = _never if native is None else native.release
+"""The same of one that is held, and that nobody waits for."""
+
+
 def receive(fd: int, limit: int) -> Any:
     """In a dialogue (D-74): bytes; None: it goes the usual way; HANDED: the core has the call."""
     return None if native is None else native.receive(fd, limit, True)

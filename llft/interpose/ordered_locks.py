@@ -14,7 +14,7 @@ from typing import Any
 from llft import originals
 from llft.core.determinizer.operations import PASSING_MUTEX, Claim, Release, TryClaim
 from llft.errors import MisuseError
-from llft.interpose import passage
+from llft.interpose import counting, passage
 from llft.interpose.lock_arguments import check
 
 _made: dict[int, int] = {}
@@ -48,12 +48,16 @@ class OrderedLock:
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if timeout != -1:
             check(blocking, timeout)
+        elif blocking and counting.claim(self._mutex):
+            return True
         _check_thread()
         if not blocking:
             return bool(passage.call(TryClaim(self._mutex)))
         return bool(passage.call(Claim(self._mutex, -1 if timeout < 0 else int(timeout * 1e9))))
 
     def release(self) -> None:
+        if counting.release(self._mutex):
+            return
         _check_thread()
         if passage.call(Release(self._mutex)) is not True:
             raise RuntimeError("release unlocked lock")
@@ -66,10 +70,11 @@ class OrderedLock:
         return False
 
     def __enter__(self) -> bool:
-        return self.acquire()
+        return counting.claim(self._mutex) or self.acquire()
 
     def __exit__(self, *exception: object) -> None:
-        self.release()
+        if not counting.release(self._mutex):
+            self.release()
 
     def __hash__(self) -> int:
         """threading keeps locks in a set, and asks each whether it is held."""

@@ -19,11 +19,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from llft import originals
-from llft.core.determinizer.operations import WOULD_BLOCK, RandomBytes, ReadClock, Receive
+from llft.core.determinizer.operations import (
+    WOULD_BLOCK,
+    Claim,
+    RandomBytes,
+    ReadClock,
+    Receive,
+    Release,
+    Result,
+)
+from llft.core.determinizer.ordered_runs import CLAIM_CODE, RELEASE_CODE
 from llft.core.determinizer.runs import NOTHING_CODE, RANDOM_CODE, pieces
 from llft.errors import InvariantError
-from llft.past.birth_log import OPERATION_KINDS
+from llft.identifiers import ThreadId
+from llft.past.birth_log import CALLED, OPERATION_KINDS, encode_result
 from llft.runtime.application_thread import ApplicationThread
+from llft.wire.varint import put_uvarint
 
 if TYPE_CHECKING:
     from llft.runtime.driver import Driver
@@ -39,8 +50,12 @@ else:
 READ_CLOCK: Final = OPERATION_KINDS[ReadClock]
 RANDOM_BYTES: Final = OPERATION_KINDS[RandomBytes]
 RECEIVE: Final = OPERATION_KINDS[Receive]
-LENT_AFTER: Final = frozenset((READ_CLOCK, RANDOM_BYTES, RECEIVE))
+CLAIM: Final = OPERATION_KINDS[Claim]
+RELEASE: Final = OPERATION_KINDS[Release]
+LENT_AFTER: Final = frozenset((READ_CLOCK, RANDOM_BYTES, RECEIVE, CLAIM, RELEASE))
 """Kinds of calls: where there was one there are often more."""
+BRIEF: Final = 0xFFFF_FFFF
+"""So much of a mutex's number the birth log has."""
 NOWHERE: Final = -1
 is_lent: Callable[[], bool] = (lambda: False) if native is None else native.is_open
 
@@ -73,7 +88,7 @@ class Lending:
             room = run.room(thread.number)
             if room <= 0:
                 return
-            native.open_live(ident, room, run.clocks(), idle)
+            native.open_live(ident, room, run.clocks(), idle, *run.mutexes())
         else:
             codes, values = run.logged(thread.number)
             if not values:
@@ -101,7 +116,15 @@ class Lending:
         if thread is None:
             raise InvariantError("run_of_nobody", calls=len(values))
         driver.core.run.take_back(thread.number, codes, values, local, originals.monotonic_ns())
-        log = driver.application.log
+        if driver.application.ordered:
+            driver.application.log.go_on(births_in_order(thread.number, codes, values))
+        else:
+            self._tell_in_pieces(thread, codes, values)
+        if driver.core.outbox.effects:
+            driver.perform(driver.core.drain())
+
+    def _tell_in_pieces(self, thread: ApplicationThread, codes: bytes, values: list[Any]) -> None:
+        log = self._driver.application.log
         for code, start, end in pieces(codes):
             if code == RANDOM_CODE:
                 log.completed_all(thread.number, RANDOM_BYTES, values[start:end])
@@ -109,5 +132,30 @@ class Lending:
                 log.completed_all(thread.number, RECEIVE, [WOULD_BLOCK] * (end - start))
             else:
                 log.read_on(thread.number, READ_CLOCK, values[start:end])
-        if driver.core.outbox.effects:
-            driver.perform(driver.core.drain())
+
+
+def birth_of(thread: ThreadId, kind: int, about: int, result: Result) -> bytes:
+    """What the birth log has of a call, and of its completion."""
+    number = bytearray()
+    put_uvarint(number, thread)
+    head = bytes(number)
+    return b"".join((head, bytes((CALLED,)), about.to_bytes(4, "little"), head, encode_result(kind, result)))
+
+
+def births_in_order(thread: ThreadId, codes: bytes, values: list[Any]) -> bytes:
+    """What the birth log has of calls in ordered mode, where it says of each that it was called, too."""
+    known: dict[tuple[int, int], bytes] = {}
+    """Of mutexes: a program claims and releases the same ones again and again."""
+    found: list[bytes] = []
+    for code, value in zip(codes, values, strict=True):
+        if code == RANDOM_CODE:
+            found.append(birth_of(thread, RANDOM_BYTES, len(value), value))
+        elif code < CLAIM_CODE:
+            found.append(birth_of(thread, READ_CLOCK, code, value))
+        else:
+            birth = known.get((code, value))
+            if birth is None:
+                kind = RELEASE if code == RELEASE_CODE else CLAIM
+                birth = known[code, value] = birth_of(thread, kind, value & BRIEF, True)
+            found.append(birth)
+    return b"".join(found)

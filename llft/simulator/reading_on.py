@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from llft.core import effects
-from llft.core.determinizer.operations import WOULD_BLOCK, Operation, RandomBytes, ReadClock, Receive
+from llft.core.determinizer.operations import (
+    WOULD_BLOCK,
+    Claim,
+    Operation,
+    RandomBytes,
+    ReadClock,
+    Receive,
+    Release,
+)
+from llft.core.determinizer.ordered_runs import CLAIM_CODE, RELEASE_CODE
 from llft.core.determinizer.runs import CLOCKS, NOTHING_CODE, RANDOM_BYTES_MAX, RANDOM_CODE
 from llft.core.replica import Replica
 
@@ -29,6 +38,8 @@ class PlainRun:
         clocks = core.run.clocks()
         self._offsets, self._last = clocks[::2], list(clocks[1::2])
         self.local = [0] * CLOCKS
+        self._mutexes = core.run.mutexes()
+        self._held = set(self._mutexes[0]) if self._mutexes else set()
 
     def make(self, operation: Operation) -> Any:
         """What the call gives; None: it goes the usual way."""
@@ -38,6 +49,10 @@ class PlainRun:
             return self._read(operation.clock_id)
         if isinstance(operation, RandomBytes) and 0 < operation.size <= RANDOM_BYTES_MAX:
             return self._draw(operation.size)
+        if isinstance(operation, Claim) and operation.timeout_ns < 0:
+            return self._lock(operation.mutex, CLAIM_CODE)
+        if isinstance(operation, Release):
+            return self._lock(operation.mutex, RELEASE_CODE)
         if isinstance(operation, Receive) and not operation.blocking and operation.limit > 0:
             return WOULD_BLOCK if self._finds_nothing(operation.fd) else None
         return None
@@ -66,6 +81,16 @@ class PlainRun:
         at = len(self.codes)
         fits = self._logged[at] == RANDOM_CODE and len(self.values[at]) == size
         return self._next(RANDOM_CODE) if fits else None
+
+    def _lock(self, mutex: int, code: int) -> Any:
+        if not self._live:
+            fits = self.values[len(self.codes)] == mutex and self._next(code) == mutex
+            return True if fits else None
+        if not self._mutexes or mutex in self._mutexes[1] or (mutex in self._held) != (code == RELEASE_CODE):
+            return None
+        self._held ^= {mutex}
+        self._made(code, mutex)
+        return True
 
     def _next(self, code: int) -> Any:
         at = len(self.codes)

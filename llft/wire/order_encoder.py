@@ -9,7 +9,18 @@ from __future__ import annotations
 from llft.errors import MisuseError
 from llft.wire.many_times import encode_times
 from llft.wire.order_context import OrderContext
-from llft.wire.order_entries import GENERAL, READ, RUN, RUN_MAX, SEND, TIME, U32_MAX, U64_MAX, Entry
+from llft.wire.order_entries import (
+    GENERAL,
+    NEW_COUNT,
+    READ,
+    RUN,
+    RUN_MAX,
+    SEND,
+    TIME,
+    U32_MAX,
+    U64_MAX,
+    Entry,
+)
 from llft.wire.order_writers import WRITERS, item_head, put_size
 from llft.wire.varint import put_uvarint, zigzag
 
@@ -76,6 +87,28 @@ class OrderEncoder:
             pending += each
         self.count += len(data) - 1
         self.context.note_count(identifier << 4 | kind, count + len(data) - 1)
+
+    def append_locks(self, first: Entry, counts: list[int]) -> None:
+        """Entries of a mutex that follow one another, and differ from the first in counts alone."""
+        self.append(first)
+        kind, pick, thread, mutex, last, result = first
+        if result != 1:
+            for count in counts[1:]:
+                self.append((kind, pick, thread, mutex, count, result))
+            return
+        number = bytearray()
+        put_uvarint(number, mutex)
+        as_told, anew = bytes((kind,)) + number, bytes((kind | NEW_COUNT,)) + number
+        pending = self.pending
+        for count in counts[1:]:
+            if count == last + 1:
+                pending += as_told
+            else:
+                pending += anew
+                put_uvarint(pending, count)
+            last = count
+        self.count += len(counts) - 1
+        self.context.note_count(mutex << 4 | kind, last)
 
     def go_on(self, size: int, count: int) -> None:
         """Somebody else wrote on (a dialogue): so many bytes, up to so many entries. Nothing is pending."""

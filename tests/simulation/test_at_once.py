@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from llft.core import effects, events
+from llft.core.determinizer.ordered_runs import CLAIM_CODE, RELEASE_CODE
 from llft.core.determinizer.outside import BLOCKED
 from llft.core.replica import Replica
 from llft.simulator import process, reading_on
@@ -14,6 +17,8 @@ from llft.simulator.runner import SeedResult, run_seed
 from llft.simulator.stepping import _without_run, stepped
 
 pytestmark = pytest.mark.reference
+
+CLOCK_READ = " ## ClockRead"
 
 
 def only_steps(core: Core, event: events.Event, now_ns: int) -> list[effects.Effect]:
@@ -65,6 +70,37 @@ def test_worlds_are_the_same_without_runs(monkeypatch: pytest.MonkeyPatch, profi
     assert sum(made) > 20
     monkeypatch.setattr(process, "stepped", without_runs)
     assert told(run_seed(seed, options)) == told(found)
+    assert not found.violations
+
+
+def told_apart(result: SeedResult) -> tuple[object, ...]:
+    """All that happened, and then the clock readings: the journal has a call of a run when it is told of it,
+    and in ordered mode threads make their calls one at a time, and not all of a run in one moment."""
+    reads = sorted(line.split(" ", 1)[1] for line in result.trace if CLOCK_READ in line)
+    rest = [line for line in result.trace if CLOCK_READ not in line]
+    return rest, reads, result.operations, result.simulated_ns, result.violations
+
+
+@pytest.mark.parametrize(
+    ("profile", "seed"), [("default", 4), ("crash", 0), ("crash", 2), ("loss", 0), ("partition", 0)]
+)
+def test_ordered_worlds_are_the_same_without_runs(
+    monkeypatch: pytest.MonkeyPatch, profile: str, seed: int
+) -> None:
+    """With claims and releases in them, at primaries and at backups."""
+    made: Counter[tuple[int, bool]] = Counter()
+    take_back = reading_on.take_back
+
+    def counted(core: Replica, now_ns: int) -> list[effects.Effect]:
+        made.update((code, core.live) for code in core.run.plain.codes)
+        return take_back(core, now_ns)
+
+    options = SimulationOptions(profile=profile, threads="ordered", trace=True)
+    monkeypatch.setattr(reading_on, "take_back", counted)
+    found = run_seed(seed, options)
+    assert all(made[code, live] for code in (CLAIM_CODE, RELEASE_CODE) for live in (True, False)), made
+    monkeypatch.setattr(process, "stepped", without_runs)
+    assert told_apart(run_seed(seed, options)) == told_apart(found)
     assert not found.violations
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from llft.core.determinizer.ordered_runs import ORDERED_RUN_MAX
 from tests.unit.compiled_parts import compiled_part
 
 pytestmark = pytest.mark.reference
@@ -162,6 +163,86 @@ def test_a_read_finds_nothing_where_one_has_found_nothing(runs: Any) -> None:
     assert runs.reading(0) == 9
     assert runs.close()[:2] == (bytes((17, 17, 0)), [4, 5, 9])
     assert not runs.nothing(4)
+
+
+def open_ordered(runs: Any, held: dict[int, int], awaited: dict[int, object], limit: int = 60) -> None:
+    runs.open_live(threading.get_ident(), limit, NO_CLOCKS, -1, held, awaited)
+
+
+def test_a_mutex_that_is_free_is_claimed_and_released(runs: Any) -> None:
+    assert not runs.claim(7), "nothing is lent"
+    assert not runs.release(7)
+    open_ordered(runs, {8: 1}, {})
+    assert [runs.claim(7), runs.claim(7), runs.claim(8)] == [True, False, False]
+    assert [runs.release(8), runs.release(8), runs.release(7), runs.claim(7), runs.claim(8)] == [
+        *(True, False, True),
+        *(True, True),
+    ]
+    assert runs.close()[:2] == (bytes((18, 19, 19, 18, 18)), [7, 8, 7, 7, 8])
+    assert not runs.claim(9)
+
+
+def test_a_mutex_that_somebody_waits_for_goes_the_usual_way(runs: Any) -> None:
+    open_ordered(runs, {8: 1, 9: 2}, {8: [3]})
+    assert [runs.release(8), runs.release(9)] == [False, True]
+    assert runs.close()[:2] == (bytes((19,)), [9])
+
+
+def test_under_the_token_no_mutex_is_in_a_run(runs: Any) -> None:
+    runs.open_live(threading.get_ident(), 9, NO_CLOCKS, -1)
+    assert not runs.claim(7)
+    assert not runs.release(7)
+
+
+def test_numbers_that_no_mutex_has_go_the_usual_way(runs: Any) -> None:
+    open_ordered(runs, {}, {})
+    for odd in (-1, 1 << 63, 1 << 80, -(1 << 80)):
+        assert not runs.claim(odd)
+        assert not runs.release(odd)
+    with pytest.raises(TypeError):
+        runs.claim("7")
+    assert runs.close() is None
+
+
+def test_a_backup_claims_and_releases_as_the_log_says(runs: Any, clock: Any) -> None:
+    runs.open_log(threading.get_ident(), bytes((18, 19, 0, 18)), [7, 7, 3_000_000_000, 8])
+    assert [runs.release(7), runs.claim(8), runs.claim(7)] == [False, False, True]
+    assert clock() == USUAL
+    assert runs.release(7)
+    assert clock() == 3.0
+    assert runs.close()[:2] == (bytes((18, 19, 0)), [7, 7, 3_000_000_000])
+
+
+def test_claims_count_and_wait_for_no_collection(runs: Any, clock: Any) -> None:
+    """A thread is amidst something when it claims or releases: a collection waits for another call."""
+    open_ordered(runs, {}, {})
+    runs.set_calls(254)
+    assert [runs.claim(7), runs.release(7), runs.claim(7)] == [True] * 3
+    assert runs.calls() == 257
+    assert clock() == USUAL
+    waiting: list[object] = [print]
+    runs.begin(waiting, 256)
+    assert not runs.release(7), "the main thread has something to do first"
+    waiting.pop()
+    assert runs.release(7)
+
+
+def test_another_thread_claims_the_usual_way(runs: Any) -> None:
+    open_ordered(runs, {}, {})
+    found: list[bool] = []
+    other = threading.Thread(target=lambda: found.append(runs.claim(7)))
+    other.start()
+    other.join()
+    assert found == [False]
+
+
+def test_a_table_has_an_end(runs: Any) -> None:
+    open_ordered(runs, {}, {}, limit=10_000)
+    made = 0
+    while (runs.release if made % 2 else runs.claim)(7):
+        made += 1
+    assert made == ORDERED_RUN_MAX
+    assert len(runs.close()[1]) == made
 
 
 def test_all_calls_count_and_the_one_that_is_due_to_collect_goes_the_usual_way(runs: Any, clock: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llft.core.determinizer.operations import Receive, Send
+from llft.core.determinizer.operations import Operation, RandomBytes, ReadClock, Receive, Send
 from llft.instant import MS
 from tests.unit.dialogue_native import native  # noqa: F401
 from tests.unit.dialogue_world import SECOND, World
@@ -265,6 +265,64 @@ def test_a_collection_is_made_behind_its_call(world: World, native: Any) -> None
     finally:
         native.collect_with(int)
         native.begin([], 1 << 30)
+
+
+MADE_AT_ONCE = [ReadClock(0), RandomBytes(4), Receive(1, 9, blocking=False)]
+
+
+@pytest.mark.parametrize("operation", MADE_AT_ONCE)
+def test_a_call_that_needs_nobody_does_not_end_it_for_a_collection(
+    world: World,
+    native: Any,  # noqa: F811
+    operation: Operation,
+) -> None:
+    """A program that makes many of them would come to one with almost every request."""
+    primary, made = world.primary, []
+
+    def collect() -> None:
+        made.append((native.calls(), primary.is_talking))
+        native.set_calls(0)
+
+    assert primary.call(operation), "the first of its kind goes the usual way"
+    assert primary.lend()
+    native.set_calls(0)
+    native.begin([], 4)
+    native.collect_with(collect)
+    try:
+        assert all(primary.talk(operation) for _ in range(10))
+        assert made == [(4, True), (4, True)]
+        assert native.calls() == 2
+        assert primary.is_talking
+    finally:
+        native.collect_with(int)
+        native.begin([], 1 << 30)
+
+
+@pytest.mark.parametrize("operation", MADE_AT_ONCE)
+def test_what_a_collection_behind_it_raises_is_the_program_s_too(
+    world: World,
+    native: Any,  # noqa: F811
+    operation: Operation,
+) -> None:
+    def fail() -> None:
+        native.set_calls(0)
+        raise InterruptedError("a handler")
+
+    primary = world.primary
+    assert primary.call(operation)
+    recorded = primary.core.messaging.lane.encoder.count
+    assert primary.lend()
+    native.set_calls(0)
+    native.begin([], 1)
+    native.collect_with(fail)
+    try:
+        with pytest.raises(InterruptedError):
+            primary.talk(operation)
+    finally:
+        native.collect_with(int)
+        native.begin([], 1 << 30)
+    primary.take_back()
+    assert primary.core.messaging.lane.encoder.count == recorded + 1, "the call was made"
 
 
 def test_what_a_collection_raises_is_the_program_s(world: World, native: Any) -> None:  # noqa: F811

@@ -80,6 +80,10 @@ class MutexTable:
         self._owners[mutex] = heir
         return heir
 
+    def tables(self) -> tuple[dict[int, ThreadId], dict[int, deque[ThreadId]]]:
+        """Those that are held, and those that somebody waits for: to be looked at."""
+        return self._owners, self._waiters
+
     @property
     def held_count(self) -> int:
         return len(self._owners)

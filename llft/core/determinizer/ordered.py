@@ -52,7 +52,7 @@ _AT_ONCE: Final = frozenset((Claim, TryClaim, Release, ReadClock, RandomBytes))
 class OrderedEngine(Engine):
     def __init__(self, outside: Outside) -> None:
         super().__init__(outside)
-        self._gate = ReplayGate()
+        self.gate = ReplayGate()
         self._backlog: deque[tuple[int, Entry]] = deque()
         """Entries behind a barrier that is not passed yet, and the barrier first of all."""
         self._alive: set[ThreadId] = set()
@@ -106,7 +106,7 @@ class OrderedEngine(Engine):
         if not self.live:
             self.parked[thread] = operation
             self._reproduce(thread)
-            self._admit()
+            self.admit()
             return
         result = BLOCKED if self.held else attempt(thread, operation)
         if result is BLOCKED:
@@ -131,7 +131,7 @@ class OrderedEngine(Engine):
         if thread in self.parked:
             del self.parked[thread]
             return BLOCKED
-        self._admit()
+        self.admit()
         return self._own_result(thread)
 
     def _would_wait(self, operation: Claim) -> bool:
@@ -147,7 +147,7 @@ class OrderedEngine(Engine):
         return result
 
     def thread_ended(self, thread: ThreadId) -> None:
-        expected = self._gate.expects(thread)
+        expected = self.gate.expects(thread)
         if expected is not None:
             raise diverged(thread, "the thread ended", expected)
         self._alive.discard(thread)
@@ -170,13 +170,22 @@ class OrderedEngine(Engine):
     def follow(self, entry: Entry) -> None:
         self.followed_count += 1
         self._backlog.append((self.followed_count, entry))
-        self._admit()
+        self.admit()
 
     def is_out(self, thread: ThreadId) -> bool:
         return thread in self._alive and thread not in self.parked
 
+    def is_alone(self, thread: ThreadId) -> bool:
+        """It is out, and no other thread is."""
+        return self.is_out(thread) and len(self._alive) - len(self.parked) == 1 and not self.completions
+
+    def turns(self, thread: ThreadId, most: int) -> list[Entry]:
+        """At a backup: as the gate has them. None before a barrier: with the last entry before it others may
+        go on."""
+        return [] if self._backlog else self.gate.turns(thread, most)
+
     def statistics(self) -> dict[str, int]:
-        return super().statistics() | {"outstanding": self._gate.outstanding + len(self._backlog)}
+        return super().statistics() | {"outstanding": self.gate.outstanding + len(self._backlog)}
 
     def _spawn(self, thread: ThreadId, operation: Spawn) -> Attempted:
         self.outside.record_counted(GENERAL, thread, SPAWN, b"")
@@ -211,9 +220,9 @@ class OrderedEngine(Engine):
         del self.parked[thread]
         self.completions.append(("resume", thread, result))
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
         """Entries go from the log to the gate, up to a barrier whose turn has not come."""
-        backlog, gate = self._backlog, self._gate
+        backlog, gate = self._backlog, self.gate
         while backlog:
             number, entry = backlog[0]
             if entry[0] >= PRIMARY_VIEW:
@@ -237,10 +246,10 @@ class OrderedEngine(Engine):
             if operation is None:
                 continue
             operation_id = self.reproduction.operation_id(thread, operation)
-            consumed = self._gate.intercept(thread, operation_id, self.reproduction.next_count(operation_id))
+            consumed = self.gate.intercept(thread, operation_id, self.reproduction.next_count(operation_id))
             if consumed is None:
                 continue
-            successor = self._gate.first(operation_id)
+            successor = self.gate.first(operation_id)
             if successor is not None:
                 candidates.append(successor)
             if self._perform(thread, operation, consumed[1]):

@@ -41,7 +41,7 @@ class ReplayGate:
 
     def __init__(self) -> None:
         self._order_info: dict[OperationId, deque[Entry]] = {}
-        self._program_order: dict[ThreadId, deque[tuple[int, Entry]]] = {}
+        self._program_order: dict[ThreadId, deque[tuple[int, Entry, OperationId]]] = {}
         self.outstanding = 0
         """Entries appended and not consumed."""
 
@@ -58,7 +58,7 @@ class ReplayGate:
         own = self._program_order.get(entry[2])
         if own is None:
             own = self._program_order[entry[2]] = deque()
-        own.append((number, entry))
+        own.append((number, entry, operation_id))
         self.outstanding += 1
         first: ThreadId = queue[0][2]
         return first
@@ -68,8 +68,8 @@ class ReplayGate:
         own = self._program_order.get(thread)
         if own is None:
             return None
-        number, entry = own[0]
-        if operation_id_of(entry) != operation_id:
+        number, entry, expected_id = own[0]
+        if expected_id != operation_id:
             raise self._diverged(thread, operation_id, count, entry)
         queue = self._order_info[operation_id]
         if queue[0] is not entry:
@@ -88,6 +88,32 @@ class ReplayGate:
         """The thread's next entry, if one is known."""
         own = self._program_order.get(thread)
         return own[0][1] if own else None
+
+    def turns(self, thread: ThreadId, most: int) -> list[Entry]:
+        """The thread's next entries, as far as nobody else's come first on the same operation, or next."""
+        found: list[Entry] = []
+        passed: dict[OperationId, int] = {}
+        own = self._program_order.get(thread)
+        if own is None:
+            return found
+        for _, entry, operation_id in own:
+            at, queue = passed.get(operation_id, 0), self._order_info[operation_id]
+            if len(found) >= most or queue[at] is not entry:
+                break
+            if at + 1 < len(queue) and queue[at + 1][2] != thread:
+                break
+            passed[operation_id] = at + 1
+            found.append(entry)
+        return found
+
+    def take_turns(self, thread: ThreadId, count: int) -> list[tuple[int, Entry]]:
+        """So many of them, consumed."""
+        taken: list[tuple[int, Entry]] = []
+        for _ in range(count):
+            number, entry, operation_id = self._program_order[thread][0]
+            taken.append((number, entry))
+            self._remove_first(thread, operation_id)
+        return taken
 
     def _remove_first(self, thread: ThreadId, operation_id: OperationId) -> None:
         queue, own = self._order_info[operation_id], self._program_order[thread]

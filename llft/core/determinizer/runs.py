@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from llft.core.determinizer.clock import GroupClock
 from llft.core.determinizer.counts import note_count
 from llft.core.determinizer.operation_ids import RANDOM
 from llft.core.determinizer.operations import WOULD_BLOCK
@@ -37,7 +38,7 @@ NOTHING_CODE: Final = 17
 RANDOM_BYTES_MAX: Final = 256
 RUN_MAX: Final = 64
 NOTHING: Final = encode_outcome(WOULD_BLOCK)
-_LEAST: Final = -(1 << 63)
+LEAST: Final = -(1 << 63)
 _NO_CODE: Final = -1
 
 
@@ -50,6 +51,10 @@ class Heard:
 
     def counted(self, number: int, first: Entry, data: list[bytes]) -> None:
         """`first`: the first of the entries, which differ in their counts and data alone."""
+        raise NotImplementedError
+
+    def locked(self, first: Entry, counts: list[int]) -> None:
+        """The same at a primary of a mutex: they differ in their counts alone."""
         raise NotImplementedError
 
 
@@ -68,22 +73,14 @@ class Runs:
 
     def clocks(self) -> tuple[int, int, int, int, int, int]:
         """At a primary: what each clock's local one is to be moved by, and what it must not be behind."""
-        offsets, last = self._engine.outside.clock.offsets, self._engine.outside.clock.last
-        return (
-            offsets.get(0, 0),
-            last.get(0, _LEAST),
-            offsets.get(1, 0),
-            last.get(1, _LEAST),
-            offsets.get(2, 0),
-            last.get(2, _LEAST),
-        )
+        return clocks_of(self._engine.outside.clock)
 
     def logged(self, thread: ThreadId) -> tuple[bytes, list[Any]]:
         """At a backup: codes and results of the thread's next calls."""
         engine, codes = self._engine, bytearray()
         values: list[Any] = []
         room, pick = self.room(thread), engine.scheduler.pick_count
-        clock_id, last, known = _NO_CODE, _LEAST, engine.outside.clock.last
+        clock_id, last, known = _NO_CODE, LEAST, engine.outside.clock.last
         counts: dict[OperationId, int] = {}
         for entry in engine.log:
             kind: int = entry[0]
@@ -173,10 +170,23 @@ class Runs:
         self._heard.counted(number, (kind, outside.pick, thread, identifier, count, data[0]), data)
 
 
+def clocks_of(clock: GroupClock) -> tuple[int, int, int, int, int, int]:
+    """What each one's local one is to be moved by, and what it must not be behind."""
+    offsets, last = clock.offsets, clock.last
+    return (
+        offsets.get(0, 0),
+        last.get(0, LEAST),
+        offsets.get(1, 0),
+        last.get(1, LEAST),
+        offsets.get(2, 0),
+        last.get(2, LEAST),
+    )
+
+
 def _last_of(clock_id: int, codes: bytearray, values: list[Any], known: dict[int, int]) -> int:
     """What the next reading of a clock must not be behind."""
     at = codes.rfind(clock_id) if clock_id >= 0 else _NO_CODE
-    return values[at] if at >= 0 else known.get(clock_id, _LEAST)
+    return values[at] if at >= 0 else known.get(clock_id, LEAST)
 
 
 def _alike(code: int, made: list[Any]) -> list[tuple[int, int, list[bytes]]]:
