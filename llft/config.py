@@ -46,9 +46,9 @@ PAUSE_INTERVALS: Final = 3
 """A process that did nothing for so many heartbeats distrusts what it believes (D-32). A primary that is
 silent for less must not be replaced (D-36)."""
 
-SEEN_ALIVE_TIMEOUTS: Final = 4
+SEEN_ALIVE_TIMEOUTS: Final = 2
 """So much longer a primary may be silent of which the kernel says that it lives and is not stopped (D-73): it
-does not get a processor, or is frozen."""
+does not get a processor, or is frozen. Fewer than the next in rank waits, who may not see it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ Laws, beside those of dialogues:
 * A connection is lent while exactly one thread waits for it, in Receive: that is the one which hears.
 * What is heard leaves the system: of what was received only that is heard which is committed (D-10), by what
   its primary says, or the backup whose word was believed before it was lent (D-75).
+* Nobody waits for a commit but on connections that are lent.
 * It ends with a beat of this member. It is alone in its group, so what it has delivered is with all members,
   and may be told at once (`back`).
 """
@@ -103,6 +104,8 @@ class _RelayLender(Lender):
     def lend_relayed(self, fds: list[int], now_ns: int, patience_ns: int) -> Lent | None:
         if not self._possible or not self._is_quiet(0, now_ns) or self._deadline_ns() <= now_ns:
             return None
+        if not set(self._messaging.indexes.touched.held_back()) <= set(fds):
+            return None  # a commit that is heard there would wake nobody else
         connections = self._connections(fds)
         return None if connections is None else self._lent(0, _NO_KINDS, patience_ns, connections, None)
 

@@ -88,7 +88,7 @@ class Threads:
         self._replica, self._engine = replica, replica.determinizer.engine
 
     def lend(self, thread: ThreadId, lender: Lender) -> LentThreads | None:
-        """None: there is no other, or there are too many."""
+        """None: there is no other that could go on there, or there are too many."""
         engine = self._engine
         assert isinstance(engine, TokenEngine)
         run_queue = engine.scheduler.run_queue
@@ -110,7 +110,7 @@ class Threads:
             else:
                 fds += awaited
                 rows.append(self._row(number, PARKED, operation, lender))
-        return LentThreads(elsewhere, rows, fds)
+        return LentThreads(elsewhere, rows, fds) if len(rows) > 1 + elsewhere else None
 
     def _row(self, number: ThreadId, state: int, operation: Operation | None, lender: Lender) -> Row:
         kind, fd, limit, timeout_ns = NO_CALL, 0, 0, -1
@@ -145,13 +145,17 @@ class Threads:
         """At a primary: but for these others nobody waits for these, nor for any other descriptor that
         something has happened to."""
         messaging, engine = self._replica.messaging, self._engine
+        assert isinstance(engine, TokenEngine)
         touched = messaging.indexes.touched.so_far()
         if touched is None or (LISTENER in fds and messaging.pending_accept):
             return False
-        parked = engine.parked
+        parked, waiters = engine.parked, engine.waiters
+        # Where somebody can go on, whoever else can now is the core's to wake, or might never be.
+        if engine.scheduler.run_queue and any(waiters.somebody_waits_for(fd, parked) for fd in touched):
+            return False
         if others:
             parked = {thread: operation for thread, operation in parked.items() if thread not in others}
-        return not any(engine.waiters.somebody_waits_for(fd, parked) for fd in (*fds, *touched))
+        return not any(waiters.somebody_waits_for(fd, parked) for fd in (*fds, *touched))
 
     def take(self, made: MadeThreads) -> None:
         """Who waits where, and who runs."""

@@ -258,6 +258,7 @@ PyObject *hear(connection_t *c, int64_t limit, bool counted) {
         PyObject *data = dialogue.live ? hear_live(c, limit, waited, now_ns, &outcome)
                                        : hear_logged(c, limit, now_ns, &outcome);
         if (data) {
+            receive_is_made();
             if (counted && was_made() < 0)
                 Py_CLEAR(data);
             return data;
@@ -266,6 +267,7 @@ PyObject *hear(connection_t *c, int64_t limit, bool counted) {
             data = wait_in_turn(&asked, &now_ns, &outcome);
             if (outcome != ARRIVED)
                 return left_to_others(outcome);
+            receive_is_made();
             if (data && counted && was_made() < 0)
                 Py_CLEAR(data);
             return data;
@@ -324,6 +326,7 @@ PyObject *look(connection_t *c, int64_t limit) {
         PyObject *found = dialogue.live ? look_live(c, limit, now_ns) : look_logged(c, limit, now_ns, &outcome);
         if (found) {
             dialogue.called[dialogue.called_count - 1].looked = true;
+            receive_is_made();
             if (was_made() < 0)
                 Py_CLEAR(found);
             return found;

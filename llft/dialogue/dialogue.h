@@ -497,6 +497,7 @@ PyObject *speak_for(PyObject *module, PyObject *type);
 PyObject *know(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *forget_known(PyObject *module, PyObject *fd);
 int mark_receiving(void);
+void receive_is_made(void); /* what follows is not of it */
 PyObject *begin_receiving(void); /* the stream of a receive that goes on elsewhere, or NULL */
 int end_receiving(PyObject *stream);
 

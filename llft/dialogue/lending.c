@@ -56,7 +56,7 @@ void begin_count(count_of *count) {
     count->performed_before = count->performed;
     count->coded_before = count->coded;
     if (dialogue.live && count->performed != count->coded)
-        count->performed = 0; /* not usable here */
+        count->performed = count->performed_before = 0; /* not usable here, and not told of */
 }
 
 static int read_all_numbers(PyObject *numbers) {

@@ -28,6 +28,8 @@ enum {
     NS_IN_MS = 1000000,
     BUFFER_BYTES = 1 << 16,
     CALLED_MAX = 8192,
+    DRAINED_AT_MOST = 256, /* by one look, and what has come with the last of them, */
+    CALLS_AT_MOST = 32,    /* or by so many calls of the system */
     BIRTH_BYTES = 16,
     NOBODY = -1,
 };
@@ -225,15 +227,17 @@ static void look_at(const datagram_taken *taken, int64_t now_ns) {
     is_over = true;
 }
 
+/* But for what would keep clients, deadlines and signals waiting: the rest is there at the next look. */
 static void hear_all(int64_t now_ns) {
     const datagram_taken *taken;
     int drained = 0;
-    while (!drained && !is_over) {
+    for (int calls = 0, found = 0; calls < CALLS_AT_MOST && found < DRAINED_AT_MOST && !drained && !is_over; calls++) {
         int count = datagram->take(dialogue.datagrams, dialogue.hearing_fd, &taken, &drained);
         if (count < 0)
             Py_FatalError("the network cannot be read");
         for (int at = 0; at < count; at++)
             look_at(&taken[at], now_ns);
+        found += count;
     }
 }
 

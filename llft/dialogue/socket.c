@@ -26,7 +26,7 @@ static struct {
     PyTypeObject *type;
     Py_ssize_t description_at, timeout_at, number_at;
     PyObject *recv, *send, *sendall; /* Python's way */
-    PyObject *promised;              /* the name */
+    PyObject *promised, *receiving_count; /* the names */
 } sockets;
 
 static PyObject *slot(PyObject *self, Py_ssize_t at) { return *(PyObject **)((char *)self + at); }
@@ -84,11 +84,25 @@ static int is_promised(PyObject *stream) {
     return found;
 }
 
+/* What came behind the call: the call was made all the same. */
+static PyObject *has_raised(PyObject *stream, bool promised) {
+    PyObject *type, *value, *trace;
+    if (!promised)
+        return NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyObject_SetAttr(stream, sockets.promised, Py_False) < 0)
+        PyErr_Clear(); /* the exception that is under way says more */
+    PyErr_Restore(type, value, trace);
+    return NULL;
+}
+
 static PyObject *received(PyObject *stream, connection_t *c, int64_t limit, bool waits, bool promised) {
     receiving = stream;
     PyObject *result = waits || promised ? hear(c, limit, true) : look(c, limit);
     if (receiving == stream)
         receiving = NULL;
+    if (!result)
+        return has_raised(stream, promised);
     if (result == handed) {
         Py_DECREF(result);
         return resumed(stream, "resume_receiving", NULL);
@@ -98,7 +112,7 @@ static PyObject *received(PyObject *stream, connection_t *c, int64_t limit, bool
         errno = EAGAIN;
         return PyErr_SetFromErrno(PyExc_OSError);
     }
-    if (result && result != Py_None && promised && PyObject_SetAttr(stream, sockets.promised, Py_False) < 0)
+    if (result != Py_None && promised && PyObject_SetAttr(stream, sockets.promised, Py_False) < 0)
         Py_CLEAR(result);
     if (result && result != Py_None && !PyBytes_CheckExact(result)) /* of the core, for the dialogue is over */
         Py_SETREF(result, PyObject_CallMethod(stream, "received", "O", result));
@@ -235,7 +249,8 @@ PyObject *speak_for(PyObject *module, PyObject *type) {
             return NULL;
     }
     sockets.promised = PyUnicode_InternFromString("_promised");
-    if (!sockets.promised)
+    sockets.receiving_count = PyUnicode_InternFromString("_receiving_count");
+    if (!sockets.promised || !sockets.receiving_count)
         return NULL;
     sockets.type = (PyTypeObject *)Py_NewRef(type);
     Py_RETURN_NONE;
@@ -281,12 +296,20 @@ int mark_receiving(void) {
     return done ? 0 : -1;
 }
 
-/* The same while another thread runs. */
+void receive_is_made(void) { receiving = NULL; }
+
+/* The same while another thread runs, which may do so already: so it is another's business from the first moment, and
+ * the count goes up without a step of the interpreter's. */
 PyObject *begin_receiving(void) {
     PyObject *stream = receiving ? Py_NewRef(receiving) : NULL;
-    if (mark_receiving() < 0)
-        Py_FatalError("a receive cannot be marked");
     receiving = NULL;
+    PyObject *count = stream ? PyObject_GetAttr(stream, sockets.receiving_count) : NULL;
+    PyObject *one = PyLong_FromLong(1), *more = count && one ? PyNumber_Add(count, one) : NULL;
+    if (stream && (!more || PyObject_SetAttr(stream, sockets.receiving_count, more) < 0))
+        Py_FatalError("a receive cannot be marked");
+    Py_XDECREF(count);
+    Py_XDECREF(one);
+    Py_XDECREF(more);
     return stream;
 }
 

@@ -110,6 +110,10 @@ class Dialogues:
         next deadline. Without the lock."""
         return native is not None and bool(native.serves())
 
+    def waits(self) -> bool:
+        """A thread waits in its dialogue now. Without the lock."""
+        return native is not None and bool(native.is_waiting())
+
     def lend(self, thread: ApplicationThread, operation: Operation) -> bool:
         """For its call, which may have to wait, or at a backup is made from the log. Lock held."""
         fds = self._of_several(thread, operation) or awaited(operation)

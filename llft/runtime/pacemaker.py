@@ -144,7 +144,8 @@ class Pacemaker:
             with self.driver.lock:
                 self._keep_house(now_ns)
             return
-        may_doze = self.driver.core.live and self.driver.dialogues.patience_ns
+        dialogues = self.driver.dialogues
+        may_doze = self.driver.core.live and dialogues.patience_ns and dialogues.waits()
         self._doze.acquire(True, (LONG_DOZE_NS if may_doze else DOZE_AT_LEAST_NS) / 1e9)
 
     def _rest_ns(self, now_ns: int) -> int:

@@ -49,7 +49,7 @@ LIVE_TIMEOUTS = Timeouts(
 )
 """For interpreters that share two busy cores, where a thread may wait 20 ms for its turn. A killed process is
 noticed by its certificate (D-23) and not by these, so they can afford to be patient. A primary on the same
-host that lives is given four times its timeout (D-73); one on another host is replaced so soon that clients
+host that lives is given twice its timeout (D-73); one on another host is replaced so soon that clients
 wait less than 60 ms. The others are guesses, to be measured."""
 LIVE_LIMITS = Limits(window_messages=8192, window_bytes=32 << 20, order_lag_bytes=1 << 20)
 """What was sent, and the order information, is kept until all members of the remote group, or of one's own,

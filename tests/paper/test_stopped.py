@@ -91,6 +91,19 @@ def silent_ms(play: Playbook, name: str) -> float:
     return (core.timers.suspicion()[0] - core.detector.heard_ns[core.view.birth_id]) / MS
 
 
+def test_who_sees_it_alive_is_still_sooner_than_the_next_in_rank_who_does_not() -> None:
+    """On another host, say. Else that one would exclude a backup that may hold more."""
+    with Playbook() as play:
+        connected(play, servers=3)
+        play.run(5)
+        with play.dropping(Rule(by="s1")):
+            play.run(silent_ms(play, "s2") / 2)
+            play.step("s2", PeerRuns(birth(play, "s1")))
+            assert silent_ms(play, "s2") < silent_ms(play, "s3")
+        play.run(10)
+        assert suspicions(play) == []
+
+
 def test_who_lives_is_waited_for_longer_until_it_is_heard_again() -> None:
     with Playbook() as play:
         connected(play, servers=3)

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from llft.core.determinizer.operations import ReadClock, Receive, Select, Send
+from llft.core.determinizer.operation_ids import RANDOM
+from llft.core.determinizer.operations import RandomBytes, ReadClock, Receive, Select, Send
 from llft.core.effects import ResetApplication
 from llft.instant import MS
 from llft.past.witness import Witness
 from llft.runtime import dialogues
 from llft.wire.header import DYNAMIC, PREFIX_BYTES
-from llft.wire.order import CHECKPOINT
+from llft.wire.order import CHECKPOINT, GENERAL
 from tests.unit.dialogue_kept import of_held
 from tests.unit.dialogue_native import native as native
 from tests.unit.dialogue_world import SECOND, Server, World
@@ -135,6 +136,25 @@ def test_what_all_members_of_the_other_group_have_may_be_missed(world: World, pa
     mine, other = (each.primary.core.messaging.lane.held[1] for each in (world, usual))
     assert of_held(mine) == of_held(other)
     usual.close()
+
+
+def test_a_count_that_the_log_s_tables_have_forgotten_goes_on(world: World) -> None:
+    """It is not usable in a dialogue, and stays what it was: backups expect the next one."""
+    primary = world.primary
+    for server in (primary, world.backup):
+        for _ in range(3):
+            assert server.call(RandomBytes(2)) or server is world.backup
+        world.tell()
+    engine, encoder = primary.core.determinizer.engine, primary.core.messaging.lane.encoder
+    del encoder.context.counts[RANDOM << 4 | GENERAL]
+    before = dict(engine.outside.counts)
+    world.client.call(Send(1, b"hello again"))
+    assert primary.lend()
+    primary.feed(1)
+    assert primary.talk(Receive(1, 100))
+    primary.take_back()
+    assert {key: engine.outside.counts[key] for key in before} == before
+    assert RANDOM << 4 | GENERAL not in encoder.context.counts
 
 
 def test_what_runs_while_it_is_taken_back_is_not_of_it(world: World, native: Any) -> None:

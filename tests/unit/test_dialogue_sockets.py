@@ -131,6 +131,29 @@ def test_a_read_that_says_that_it_will_not_wait_is_made_without_python(
     wide.close()
 
 
+def test_what_is_raised_behind_a_read_leaves_no_promise(world: World, native: Any) -> None:
+    """A handler's exception, say. The read was made, at this replica as at the others."""
+
+    def fail() -> None:
+        native.set_calls(0)
+        raise InterruptedError("a handler")
+
+    speaker, stream = Speaker(object()), Stream(promised=True)
+    assert world.primary.lend()
+    world.primary.feed(1)
+    native.know(speaker._description, stream, 1)
+    native.set_calls(0)
+    native.begin([], 1)
+    native.collect_with(fail)
+    try:
+        with pytest.raises(InterruptedError, match="a handler"):
+            speaker.recv(100)
+    finally:
+        native.collect_with(int)
+        native.begin([], 1 << 30)
+    assert not stream._promised
+
+
 def test_what_was_shut_down_stays_at_its_end(
     world: World, native: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

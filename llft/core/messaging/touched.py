@@ -49,6 +49,10 @@ class Touched:
         commit."""
         return None if self._everything or self._uncommitted else list(self._fds)
 
+    def held_back(self) -> list[int]:
+        """Descriptors of those who wait for a commit."""
+        return [fd for _, fds in self._uncommitted.values() for fd in fds]
+
     def is_quiet(self) -> bool:
         """Nothing was touched since they were drained; somebody may wait for a commit."""
         return not self._everything and not self._fds
