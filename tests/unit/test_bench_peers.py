@@ -53,7 +53,7 @@ def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("forgets", [0, 3])
 def test_a_gap_is_measured_and_what_was_lost_is_counted(forgets: int) -> None:
     gap_ms, lost = gap_and_lost(TableStore(forgets=forgets))
-    assert gap_ms >= ABSENCE_S * 1000
+    assert gap_ms > ABSENCE_S * 900, "a write that is under way at the kill is confirmed just behind it"
     assert lost == forgets
 
 
