@@ -136,6 +136,12 @@ class Asking:
             if not announced:
                 self.announce()
 
+    @property
+    def is_announced(self) -> bool:
+        """Nobody is to be told with the next beat of ours what is committed."""
+        at_level_0 = self.replica.config.output_commit_level == 0
+        return at_level_0 or self._announced >= self.messaging.lane.order_committed
+
     def announce(self) -> None:
         """To groups that wait, if there is news. What a backup tells them itself (D-75) they are told with
         the next beat all the same: it may have been lost, and with it comes order information, which whoever

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llft.core.dialogue_beats import BeatLender
 from llft.core.dialogue_lent import Kinds, Lender, Lent
 from llft.core.dialogue_made import Made, Taker
 from llft.core.messaging.connection import Connection
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 class Dialogue:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._lender, self._taker = Lender(replica), Taker(replica)
+        beats = BeatLender(replica)
+        self._lender, self._taker = Lender(replica, beats), Taker(replica, beats)
         self._connections: list[Connection] = []
         """Those that are lent."""
 
@@ -68,7 +70,8 @@ class Dialogue:
         replica = self._replica
         if not connections or replica.standing.role != (PRIMARY if replica.live else BACKUP):
             raise InvariantError("dialogue_of_nobody", role=replica.standing.role)
-        taken = any(remote.taken for remote in made.remotes) or made.fellow is not None
+        beaten = made.fellow is not None or made.beats is not None
+        taken = beaten or any(remote.taken for remote in made.remotes)
         if made.calls or taken or made.threads is not None:
             try:
                 self._taker.take_in(connections, made)

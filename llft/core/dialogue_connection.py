@@ -40,6 +40,12 @@ class OfConnection(NamedTuple):
     sends_decoded: int
     read_decoded: int
     """At a backup: entries of the log's bytes, not of those that were lent."""
+    members_timestamp: int
+    gone_first: int
+    gone_last: int
+    """Positions of what was delivered and forgotten in it; 0: nothing was."""
+    gone_bytes: int
+    gone_checksum: int
 
 
 def begun(reassembly: Reassembly, connection: Connection) -> tuple[int, list[bytes]] | None:
@@ -60,7 +66,7 @@ def numbers_of(connection: Connection, nothings: tuple[int, int]) -> tuple[int, 
         *(c.delivered_position, c.delivered_timestamp, c.delivered_digest, c.sent_digest),
         *(c.ack_told, c.acked, c.acked_in_view, c.transmitted, c.generated),
         *(c.remote_watermark, len(c.sent), c.sent_bytes),
-        *(c.members_timestamp, c.heard_ns, c.ack_due_ns, c.retransmit_ns),
+        *(c.members_timestamp, c.heard_ns, c.ack_due_ns, c.retransmit_ns, c.keep_alive_ns),
         *nothings,
         *c.connection_id,
     )

@@ -58,6 +58,11 @@ class MadeFellow(NamedTuple):
     beat_watermark: int
 
 
+def sender_of(birth_id: BirthId) -> bytes:
+    """As bodies of messages begin with it."""
+    return encode_body(StateAckBody(birth_id, 0))[:_BIRTH_BYTES]
+
+
 class Fellows:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -99,7 +104,7 @@ class Fellows:
             pack_prefix(asking.holding.header()),
             pack_prefix(replica.intra.header(MessageType.KEEP_ALIVE, MessageFlag.NONE)),
             bytes(PREFIX_BYTES),
-            encode_body(StateAckBody(one, 0))[:_BIRTH_BYTES],
+            sender_of(one),
             numbers,
             orders.slice(first, orders.unreflected),
             [(place, bytes(PREFIX_BYTES)) for place, group_id in enumerate(groups) if held[group_id].waits],
@@ -119,7 +124,7 @@ class Fellows:
             pack_prefix(replica.intra.header(MessageType.KEEP_ALIVE, MessageFlag.NONE)),
             pack_prefix(holding.header()),
             pack_prefix(replica.intra.header(MessageType.HEARTBEAT, MessageFlag.NONE)),
-            encode_body(StateAckBody(standing.birth_id, 0))[:_BIRTH_BYTES],
+            sender_of(standing.birth_id),
             (0,) * 12 + (int(standing.rank != 2),),
             b"",
             [(groups.index(group_id), pack_prefix(holding.header_to(group_id))) for group_id in waiting],

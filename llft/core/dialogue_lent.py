@@ -10,6 +10,7 @@ from llft.config import Replication
 from llft.core.determinizer.operation_ids import RANDOM, parking_id
 from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_beats import BeatLender, Beats
 from llft.core.dialogue_connection import begun, is_plain, numbers_of
 from llft.core.dialogue_fellow import Fellow, Fellows
 from llft.core.dialogue_numbers import CLOCK_IDS, has_read_all, who_is
@@ -52,6 +53,8 @@ class Lent(NamedTuple):
     message behind it, if it has begun to come: how many fragments it has, and those that are here."""
     fellow: Fellow | None
     """Who is asked for the output commit, or asks; None: nobody."""
+    beats: Beats | None
+    """None: it ends for them."""
     threads: LentThreads | None
     """None: there is one that counts."""
     fds: list[int]
@@ -59,8 +62,8 @@ class Lent(NamedTuple):
 
 
 class Lender:
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(self, replica: Replica, beats: BeatLender) -> None:
+        self._replica, self._beats = replica, beats
         self._messaging = replica.messaging
         self._engine = replica.determinizer.engine
         self._fellows, self._may_ask, self.deadline_ns = Fellows(replica), False, 0
@@ -118,8 +121,12 @@ class Lender:
         self._may_ask = self._may_ask and (waits or not self._nobody_is_asked())
         if replica.live:
             lane.flush()
+        fellow = self._fellows.lend(groups, connections, may_ask=self._may_ask)
+        beats = self._beats.lend(fellow, waits=waits)
         numbers = (
-            *self._numbers(thread, kinds, self._late_ns(connections, patience_ns)),
+            *self._numbers(
+                thread, kinds, self._until(connections, patience_ns, is_beating=beats is not None)
+            ),
             int(not replica.live and self._has_read_all(connections)),
             *who_is(replica.standing),
         )
@@ -135,7 +142,8 @@ class Lender:
             [] if replica.live else list(islice(self._log(), ENTRIES_MAX)),
             remotes,
             lent,
-            self._fellows.lend(groups, connections, may_ask=self._may_ask),
+            fellow,
+            beats,
             threads,
             [connection.fd for connection in connections],
         )
@@ -247,7 +255,8 @@ class Lender:
         performed = self._engine.outside.counts.get((kind, identifier), 0)
         return performed, context.counts.get(identifier << 4 | kind, 0)
 
-    def _numbers(self, thread: ThreadId, kinds: Kinds, late_ns: int) -> tuple[int, ...]:
+    def _numbers(self, thread: ThreadId, kinds: Kinds, until: tuple[int, int]) -> tuple[int, ...]:
+        """`until`: when it is left, and when it is while messages come one soon after the other."""
         replica, lane, engine = self._replica, self._messaging.lane, self._engine
         limits, timeouts = replica.config.limits, replica.config.timeouts
         context, order_base = self._context(), lane.orders.end
@@ -258,7 +267,7 @@ class Lender:
         kind, select_id = parking_id(thread)
         return (
             *(int(replica.live), int(replica.outbox.journalling), thread, *kinds),
-            *(replica.last_step_ns, replica.pause_ns, self._deadline_ns(), late_ns),
+            *(replica.last_step_ns, replica.pause_ns, *until),
             *replica.timers.suspicion(),
             *(*self._turn(), count, int(not engine.parked)),
             *(context.pick, context.thread, context.fd, context.timestamp),
@@ -273,6 +282,7 @@ class Lender:
             *(self._messaging.fragment_room, self._messaging.plain_room, lane.clock.value),
             *(limits.window_messages, limits.window_bytes, timeouts.first_ack_delay_ns),
             *(timeouts.first_ack_patience_ns, timeouts.retransmit_interval_ns),
+            timeouts.keep_alive_interval_ns,
         )
 
     def _turn(self) -> tuple[int, int, int]:
@@ -289,12 +299,18 @@ class Lender:
         self._replica.asking.is_lent = False
         return self.deadline_ns
 
-    def _late_ns(self, connections: list[Connection], patience_ns: int) -> int:
-        """The same of what cannot wait, while messages come one soon after the other."""
+    def _until(self, connections: list[Connection], patience_ns: int, *, is_beating: bool) -> tuple[int, int]:
+        """When it is left, and when while messages come one soon after the other: for what cannot wait."""
+        timers, others_ns = self._replica.timers, self._engine.outside.deadlines.earliest()
+        if is_beating:
+            interval_ns = self._replica.config.timeouts.keep_alive_interval_ns
+            until = [timers.deadline_while_beating(connections, patience) for patience in (0, interval_ns)]
+            self.deadline_ns = min(until[1], others_ns)
+            return min(until[0], others_ns), self.deadline_ns
         deadline_ns = self._deadline_ns()
         if not patience_ns:
-            return deadline_ns
+            return deadline_ns, deadline_ns
         if not self._replica.live:
-            return self._replica.timers.late_deadline_of_backup(patience_ns)
-        late_ns = self._replica.timers.late_deadline(patience_ns, connections)
-        return max(deadline_ns, min(late_ns, self._engine.outside.deadlines.earliest()))
+            return deadline_ns, timers.late_deadline_of_backup(patience_ns)
+        late_ns = timers.late_deadline(patience_ns, connections)
+        return deadline_ns, max(deadline_ns, min(late_ns, others_ns))

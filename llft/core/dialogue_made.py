@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_beats import BeatLender, MadeBeats, made_beats
 from llft.core.dialogue_connection import OfConnection
 from llft.core.dialogue_fellow import Fellows, MadeFellow
 from llft.core.dialogue_remote import NOTHING_HELD
@@ -13,6 +14,7 @@ from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import ReceivedMessage, SentMessage, next_key
 from llft.core.messaging.reflection import HeldOrder
 from llft.instant import NEVER
+from llft.journal.record import Collected
 from llft.wire.messages import OrderRange
 from llft.wire.order import OrderContext, OrderDecoder
 
@@ -104,13 +106,15 @@ class Made(NamedTuple):
     threads: MadeThreads | None
     """None: the thread that it was lent to runs, and the others are where they were."""
     fellow: MadeFellow | None
+    beats: MadeBeats | None
 
 
 def made_of(told: tuple[Any, ...]) -> Made:
     """Of what C tells."""
-    calls, numbers, connections, remotes, *rest, threads, fellow = told
+    calls, numbers, connections, remotes, *rest, threads, fellow, beats = told
     rest.append(made_threads(threads))
     rest.append(None if fellow is None else MadeFellow(*fellow))
+    rest.append(made_beats(beats))
     return Made(
         calls,
         Numbers(*numbers),
@@ -121,8 +125,8 @@ def made_of(told: tuple[Any, ...]) -> Made:
 
 
 class Taker:
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(self, replica: Replica, beats: BeatLender) -> None:
+        self._replica, self._beats = replica, beats
         self._messaging = replica.messaging
         self._engine = replica.determinizer.engine
         self._fellows, self._threads = Fellows(replica), Threads(replica)
@@ -147,6 +151,8 @@ class Taker:
             self._take_held(self._messaging.lane.held[groups[remote.place]], remote)
         if made.fellow is not None:
             self._fellows.take(made.fellow)
+        if made.beats is not None:
+            self._beats.take(made.beats)
         if not replica.live:
             self._pass_barriers()
 
@@ -173,6 +179,8 @@ class Taker:
         c.ack_told, c.acked_in_view, c.generated = now.ack_told, now.acked_in_view, now.generated
         if now.acked > c.acked:
             c.acked, c.first_acks_heard = now.acked, 0
+        if now.gone_first:
+            self._forget(c, now)
         c.delivered.extend(made.delivered)
         c.marks.extend(made.marks)
         for position, checksum in made.known:
@@ -189,6 +197,16 @@ class Taker:
         if now.read_decoded:
             c.ordered_position, c.ordered_bytes = c.delivered_position, c.delivered_bytes
             c.ordered_partial = c.read_offset
+
+    def _forget(self, connection: Connection, now: OfConnection) -> None:
+        """What all members had meanwhile is not here any more."""
+        c, replica = connection, self._replica
+        c.forget_delivered()
+        c.forgotten.forget_many(now.gone_first, now.gone_last, now.gone_bytes, now.gone_checksum)
+        c.members_timestamp = now.members_timestamp
+        replica.outbox.note((Collected, c.connection_id, "delivered", c.members_timestamp))
+        if replica.live:
+            self._messaging.keep_alives.on_collected(c, now.heard_ns)
 
     def _take_fragments(self, connection: Connection, made: MadeConnection, received_up_to: int) -> None:
         reassembly = self._messaging.reassembly

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from llft.core.determinizer.operations import Receive
 from llft.core.determinizer.ordered import OrderedEngine
+from llft.core.dialogue_beats import BeatLender
 from llft.core.dialogue_lent import Kinds, Lender, Lent
 from llft.core.dialogue_made import Made, Numbers, Taker
 from llft.core.messaging.connection import Connection
@@ -54,7 +55,8 @@ class Answerer(NamedTuple):
 class Relayed:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._lender, self._taker = _RelayLender(replica), _RelayTaker(replica)
+        beats = BeatLender(replica)
+        self._lender, self._taker = _RelayLender(replica, beats), _RelayTaker(replica, beats)
         self._connections: list[Connection] = []
         """Those that are lent."""
         self._patience_ns = PATIENT_INTERVALS * replica.config.timeouts.heartbeat_interval_ns
@@ -97,8 +99,8 @@ class Relayed:
 
 
 class _RelayLender(Lender):
-    def __init__(self, replica: Replica) -> None:
-        super().__init__(replica)
+    def __init__(self, replica: Replica, beats: BeatLender) -> None:
+        super().__init__(replica, beats)
         self._possible = isinstance(self._engine, OrderedEngine) and replica.config.outside
 
     def lend_relayed(self, fds: list[int], now_ns: int, patience_ns: int) -> Lent | None:

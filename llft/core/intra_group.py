@@ -198,6 +198,19 @@ class IntraGroup:
             self.outbox.note((HeartbeatArrived, body.sender, interval_ns))
             self._on_primary_heartbeat(header, body)
 
+    def heartbeat_bytes(self) -> bytes:
+        """Of the body of the next one, but for what a dialogue puts there itself (D-77)."""
+        return encode_body(self._heartbeat_body(0))
+
+    def on_beat_of_backup(self, backup: BirthId, heard_ns: int, body: HeartbeatBody) -> None:
+        """At a primary: the last one that a dialogue heard of it."""
+        replica = self.replica
+        replica.detector.hear(backup, heard_ns)
+        replica.reticence.on_echo(body.echo)
+        replica.timers.hear_majority(heard_ns)
+        self.messaging.watermarks.report(backup, body.watermark, body.executed, has_past=True)
+        replica.asking.durability.report(backup, MessageFlag.NONE, body.executed)
+
     def on_beats(self, heard_ns: list[int], order_watermark: int, body: HeartbeatBody) -> None:
         """At a backup: what a dialogue heard of the primary, and when (D-74); the last one says it all."""
         primary = self.standing.view.birth_id

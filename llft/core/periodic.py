@@ -116,8 +116,9 @@ class PeriodicProcessing:
             due_ns = min(due_ns, self.replica.now_ns + self.timeouts.keep_alive_interval_ns)
         self.messaging.soonest_ns = min(self.messaging.soonest_ns, due_ns)
 
-    def soonest_but_for(self, busy: list[Connection]) -> int:
-        """When a connection is to be looked at, but for what these have sent and received."""
+    def soonest_but_for(self, busy: list[Connection], patience_ns: int = 0) -> int:
+        """When a connection is to be looked at, but for what these have sent and received, and are to say if
+        they have nothing else to. `patience_ns`: so long a KeepAlive of the others can wait."""
         messaging, idle_ns = self.messaging, self.timeouts.idle_connection_bound_ns
         if len(messaging.table) > LOOKED_AT_MAX or messaging.indexes.closing or messaging.indexes.embryos:
             return messaging.soonest_ns
@@ -125,18 +126,17 @@ class PeriodicProcessing:
         soonest_ns = NEVER
         for connection in messaging.table:
             if connection.number in numbers:
-                due_ns = min(connection.nacked_ns, connection.keep_alive_ns, connection.heard_ns + idle_ns)
+                due_ns = min(connection.nacked_ns, connection.heard_ns + idle_ns)
             else:
-                due_ns = self._due_ns(connection)
+                due_ns = self._due_ns(connection, patience_ns)
             soonest_ns = min(soonest_ns, due_ns)
         return soonest_ns
 
-    def _due_ns(self, connection: Connection) -> int:
+    def _due_ns(self, connection: Connection, patience_ns: int = 0) -> int:
         """When something is to be done for the connection, or nothing was heard for too long."""
         due_ns = connection.nacked_ns
         if self.standing.role == PRIMARY and not connection.reset_reason:
             idle_ns = connection.heard_ns + self.timeouts.idle_connection_bound_ns + 1
-            due_ns = min(
-                due_ns, connection.retransmit_ns, connection.ack_due_ns, connection.keep_alive_ns, idle_ns
-            )
+            speaks_ns = connection.keep_alive_ns + patience_ns
+            due_ns = min(due_ns, connection.retransmit_ns, connection.ack_due_ns, speaks_ns, idle_ns)
         return due_ns

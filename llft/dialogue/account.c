@@ -226,12 +226,13 @@ static PyObject *marks_of(const messages_t *messages) {
     return list;
 }
 
-/* The same of checksums of payloads that are known: positions, and what they are. */
+/* The same of checksums of large payloads that are known: positions, and what they are. */
 static PyObject *known_of(const messages_t *messages) {
     PyObject *list = PyList_New(0);
     for (size_t at = 0; list && at < messages->count; at++) {
         const message_t *message = &messages->items[messages->first + at];
-        if (message->has_checksum && add(list, Py_BuildValue("LI", (long long)message->position, message->checksum)) < 0)
+        bool is_large = PyBytes_GET_SIZE(message->payload) >= LARGE_BYTES;
+        if (is_large && message->has_checksum && add(list, Py_BuildValue("LI", (long long)message->position, message->checksum)) < 0)
             Py_CLEAR(list);
     }
     return list;
@@ -291,14 +292,25 @@ static PyObject *readings(size_t at, size_t count) {
     return values;
 }
 
-static PyObject *all_readings(void) {
-    PyObject *list = PyList_New(0);
-    for (size_t at = 0, count; list && at < dialogue.called_count; at += count ? count : 1) {
+static int note_readings(void) {
+    int failed = 0;
+    for (size_t at = 0, count; !failed && at < dialogue.called_count; at += count ? count : 1) {
         count = readings_from(at);
-        if (count && add(list, Py_BuildValue("iN", dialogue.called[at].clock_id, readings(at, count))) < 0)
-            Py_CLEAR(list);
+        if (count)
+            failed = add(dialogue.readings, Py_BuildValue("iN", dialogue.called[at].clock_id, readings(at, count)));
     }
-    return list;
+    return failed;
+}
+
+static int note_all_calls(void) { return journal_frames(dialogue.frames) < 0 || note_readings() < 0 ? -1 : 0; }
+
+void seal_calls(void) {
+    if (dialogue.witnessed || !dialogue.called_count)
+        return;
+    if (note_all_calls() < 0)
+        out_of_memory();
+    dialogue.sealed_count += dialogue.called_count;
+    dialogue.called_count = dialogue.counted.size = 0;
 }
 
 /* For a witness of what the program called: the kind as the birth log has it, and what it was about. */
@@ -363,7 +375,8 @@ static PyObject *connection_now(int at) {
         c->received_up_to, c->received_bytes, c->delivered_bytes, c->read_offset, c->delivered_position,
         c->delivered_timestamp, c->delivered_digest, c->sent_digest, c->ack_told, c->acked, c->acked_in_view,
         c->generated, c->remote_watermark, c->heard_ns, c->said_ns, c->ack_due_ns, c->retransmit_ns,
-        c->sends_decoded, c->read_decoded,
+        c->sends_decoded, c->read_decoded, c->members_timestamp, c->gone.first, c->gone.last, c->gone.bytes,
+        c->gone.checksum,
     };
     return Py_BuildValue("iNNNNNNiN", at, tuple_of(values, sizeof values / sizeof *values),
                          listed(c, &c->received, as_received), listed(c, &c->delivered, as_received),
@@ -424,8 +437,10 @@ PyObject *account(void) {
     const dialogue_t *d = &dialogue;
     size_t begun = d->live ? (size_t)(d->order_begun - d->order_base) : 0;
     seal_births();
-    return Py_BuildValue("nNNNNNNOLNNNONN", (Py_ssize_t)d->called_count, numbers_now(), connections_now(), remotes_now(),
+    if (note_all_calls() < 0)
+        return NULL;
+    return Py_BuildValue("nNNNNNNOLOONONNN", (Py_ssize_t)(d->sealed_count + d->called_count), numbers_now(), connections_now(), remotes_now(),
                          counts_now(), as_bytes(d->orders.data + begun, d->orders.size - begun), all_foreign(),
-                         d->born, (long long)d->births_digest, journal_frames(), all_readings(), witnessed(),
-                         d->selected, threads_now(), fellow_now());
+                         d->born, (long long)d->births_digest, d->frames, d->readings, witnessed(),
+                         d->selected, threads_now(), fellow_now(), beating_now());
 }

@@ -204,8 +204,11 @@ PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool
     if (dialogue.live)
         record_read(c->fd, size);
     c->read_decoded |= decoded;
-    if (c->delivered_position != before)
-        c->delivered.items[c->delivered.first + c->delivered.count - 1].mark = mark_of_last(decoded);
+    if (c->delivered_position != before) {
+        message_t *last = &c->delivered.items[c->delivered.first + c->delivered.count - 1];
+        last->mark = mark_of_last(decoded);
+        last->is_marked = !last->mark;
+    }
     if (dialogue.journalling)
         c->delivered_digest = size < LARGE_BYTES ? digest_on(c->delivered_digest, data)
                                                  : crc32_joined(c->delivered_digest, checksum, (size_t)size);
@@ -382,6 +385,7 @@ bool say_live(connection_t *c, PyObject *payload, int64_t now_ns) {
     c->ack_told = c->received_up_to;
     c->ack_due_ns = NEVER;
     c->said_ns = now_ns;
+    c->keep_alive_ns = now_ns + dialogue.keep_alive_interval_ns;
     if (c->retransmit_ns == NEVER)
         c->retransmit_ns = now_ns + dialogue.retransmit_interval_ns;
     return true;

@@ -9,7 +9,8 @@
  *     lane.c        a datagram of a connection, taken and made: the twin of `core.messaging.lane`
  *     fragments.c   a message that comes in several datagrams: the twin of `wire.fragment`
  *     asking.c      who is asked for the output commit, and answers
- *     beating.c     the primary's Heartbeats, at a backup
+ *     beating.c     Heartbeats of our own group, heard and said
+ *     forgetting.c  what all members have is not kept
  *     waiting.c     how a call waits for the network
  *     relay.c       a gateway's loop: what it does without calls
  *     calls.c       the thread's calls: hear, say, select, read a clock, draw
@@ -54,7 +55,8 @@ enum {
     WHO_NUMBERS = 9,
     CHANNELS = 3,
     CONNECTION_NUMBERS = 3,
-    BEAT_BYTES = 64, /* of a Heartbeat's body, as `wire.bodies` has it */
+    BEAT_BYTES = 64,  /* of a Heartbeat's body, as `wire.bodies` has it */
+    MEMBERS_MAX = 16, /* as `core.dialogue_beats` has it */
 };
 
 /* Of a datagram, behind the prefix: as `wire.header` has it. */
@@ -97,7 +99,8 @@ typedef struct {
     uint32_t digest;
     bool has_checksum; /* of one that came: of its payload */
     uint32_t checksum;
-    int64_t mark; /* of one that was delivered: where the entry ends that says so */
+    int64_t mark;   /* of one that was delivered: where the entry ends that says so */
+    bool is_marked; /* or the core has it */
 } message_t;
 
 typedef struct {
@@ -126,6 +129,13 @@ typedef struct {
     int64_t identifier, performed, coded, performed_before, coded_before;
 } count_of;
 
+/* Messages that were delivered, and forgotten: positions of the first and the last one (0: there were none), and the
+ * checksum of their payloads in one piece. */
+typedef struct {
+    int64_t first, last, bytes;
+    uint32_t checksum;
+} gone_t;
+
 static inline bool is_usable(const count_of *count) { return count->performed > 0 && count->coded > 0; }
 
 /* A connection. */
@@ -147,7 +157,9 @@ typedef struct {
     int64_t ordered_bytes; /* at a backup: as far as the log was skimmed (`asking.c`) */
     bool read_decoded; /* at a backup: what was read on it came from the log's bytes */
     count_of nothings; /* reads that found nothing */
+    int64_t keep_alive_ns; /* when it has to say that it is there, if it says nothing else */
     messages_t received, delivered, sent;
+    gone_t gone; /* of `delivered` */
     partial_t partial;
     uint8_t in_prefix[PREFIX_BYTES], out_prefix[PREFIX_BYTES];
     PyObject *view; /* of the group at the other end, under which what comes was accepted */
@@ -197,6 +209,29 @@ typedef struct {
     bytes_t beats; /* eight bytes each */
     int64_t beat_watermark;
 } fellow_t;
+
+/* At a primary, a backup whose Heartbeats it hears. */
+typedef struct {
+    uint8_t birth[DATAGRAMS_BIRTH_BYTES], sender[16]; /* as envelopes have it, and as messages do */
+    int64_t newest[CHANNELS];
+    bytes_t numbers[CHANNELS];
+    int64_t watermark, heard_ns, lent_ns, timeout_ns; /* the third: when it was heard before */
+    uint8_t beat[BEAT_BYTES]; /* the last one */
+} member_t;
+
+/* What a member says of itself, and hears of others (`beating.c`). */
+typedef struct {
+    bool is_lent;
+    int64_t due_ns, interval_ns, beaten_ns; /* the last one: 0: it has not beaten here */
+    uint64_t count;                         /* of a primary's */
+    int64_t own_watermark;                  /* at a backup, as the core knows it */
+    uint8_t prefix[PREFIX_BYTES], body[BEAT_BYTES];
+    struct sockaddr_in to[DESTINATIONS_MAX];
+    int to_count;
+    int64_t *pulse_ns, pulse_leave_ns; /* where the pulse looks when we have beaten last; and how much later it may */
+    member_t members[MEMBERS_MAX];
+    int member_count;
+} beating_t;
 
 /* The group's clock of one id. */
 typedef struct {
@@ -297,24 +332,28 @@ typedef struct {
     int64_t may_decode;
     int64_t group_watermark, order_committed, commits_as_it_leaves, order_lag_bytes, order_carried_bytes;
     int64_t datagram_bytes, fragment_room, plain_room, clock, window_messages, window_bytes;
-    int64_t ack_delay_ns, ack_patience_ns, retransmit_interval_ns;
+    int64_t ack_delay_ns, ack_patience_ns, retransmit_interval_ns, keep_alive_interval_ns;
     connection_t connections[CONNECTIONS_MAX];
     int connection_count;
     int16_t by_fd[PLACES], by_prefix[PLACES]; /* places of connections; -1: none */
     remote_t remotes[REMOTES_MAX];
     int remote_count;
     fellow_t fellow;
+    beating_t beating;
     /* The network. */
     PyObject *datagrams;
     int epoll_fd, urgent_fd, hearing_fd, own_fd; /* the last one hears what is for this process alone */
     int64_t lazy_ns, spin_ns;
     PyObject *foreign; /* a list: datagrams that are not of this dialogue, and all behind them */
     PyObject *postponed; /* a list: those that can wait while messages come briskly; they do not end it */
+    int64_t postponed_until_ns;
     /* What is told. */
     bool journalling, witnessed;
     int64_t who[WHO_NUMBERS];
     call_t *called;
     size_t called_count, called_room;
+    size_t sealed_count; /* of those before, which are in `frames` and `readings` */
+    PyObject *frames, *readings;
     bytes_t counted;       /* data of counted entries */
     bytes_t births;        /* of the birth log, behind `born` */
     PyObject *born;        /* a list of bytes */
@@ -420,8 +459,17 @@ PyObject *fellow_now(void);
 /* -- beating.c -------------------------------------------------------------------------------------- */
 
 bool take_beat(const datagram_taken *taken, const dynamic_t *dynamic, int64_t now_ns);
-bool can_wait(const datagram_taken *taken); /* what a member says of itself: it does not end a brisk dialogue */
-bool something_waits(void);                 /* of all that */
+bool take_beat_of_member(const datagram_taken *taken, int64_t now_ns);
+int64_t beat_due_ns(void);
+bool keep_beating(int64_t now_ns); /* false: the core has to see to it */
+int64_t put_off_ns(const datagram_taken *taken); /* 0: it ends the dialogue */
+bool something_waits(void);                      /* of all that */
+int read_beating(PyObject *beating);
+PyObject *beating_now(void);
+
+/* -- forgetting.c ----------------------------------------------------------------------------------- */
+
+void forget_delivered(void); /* of all connections, up to the group's watermark */
 
 /* -- waiting.c -------------------------------------------------------------------------------------- */
 
@@ -437,7 +485,7 @@ bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the di
 
 /* How often, since the process began, and how long it took to make the journal's frames: for people. */
 typedef struct {
-    unsigned long long lent, woken, heard, said, selected, handed, meanwhile, foreign, deadlines, others, asked, answered, journal_ns;
+    unsigned long long lent, woken, heard, said, selected, handed, meanwhile, foreign, deadlines, others, asked, answered, beaten, journal_ns;
 } tally_t;
 extern tally_t tally;
 
@@ -504,6 +552,7 @@ int end_receiving(PyObject *stream);
 /* -- account.c -------------------------------------------------------------------------------------- */
 
 void note_call(const call_t *call);
+void seal_calls(void); /* what was called so far needs no room any more; a witness is told of all of it */
 void note_birth_of_bytes(int64_t kind, PyObject *data);
 void note_birth_of_known(int64_t kind, PyObject *data, uint32_t checksum);
 void note_birth_of_number(int64_t kind, int64_t number);
@@ -520,6 +569,6 @@ size_t readings_from(size_t at); /* how many calls from this one on are readings
 
 /* -- journal.c -------------------------------------------------------------------------------------- */
 
-PyObject *journal_frames(void); /* a list: a frame, how many records it has, and the time of the first */
+int journal_frames(PyObject *frames); /* to the list: a frame, how many records it has, and the time of the first */
 
 #endif

@@ -257,18 +257,17 @@ static size_t put_calls(size_t at) {
     return at;
 }
 
-PyObject *journal_frames(void) {
+int journal_frames(PyObject *frames) {
     int64_t begun_ns = monotonic_ns();
-    PyObject *frames = PyList_New(0);
-    for (size_t at = 0; frames && dialogue.journalling && at < dialogue.called_count;) {
+    int failed = 0;
+    for (size_t at = 0; !failed && dialogue.journalling && at < dialogue.called_count;) {
         int64_t first_ns = dialogue.called[at].time_ns;
         begin_frame(first_ns);
         at = put_calls(at);
         PyObject *made = end_frame(first_ns);
-        if (!made || PyList_Append(frames, made) < 0)
-            Py_CLEAR(frames);
+        failed = !made || PyList_Append(frames, made) < 0;
         Py_XDECREF(made);
     }
     tally.journal_ns += (unsigned long long)(monotonic_ns() - begun_ns);
-    return frames;
+    return failed ? -1 : 0;
 }

@@ -27,7 +27,9 @@ static void forget(void) {
     forget_threads();
     dialogue.orders.size = dialogue.births.size = dialogue.births_bytes = dialogue.counted.size = 0;
     Py_CLEAR(dialogue.born);
-    dialogue.called_count = dialogue.ahead_count = 0;
+    dialogue.called_count = dialogue.sealed_count = dialogue.ahead_count = 0;
+    Py_CLEAR(dialogue.frames);
+    Py_CLEAR(dialogue.readings);
     Py_CLEAR(dialogue.ahead_entries);
     Py_CLEAR(dialogue.datagrams);
     Py_CLEAR(dialogue.foreign);
@@ -77,7 +79,7 @@ static int read_all_numbers(PyObject *numbers) {
         &d->order_base, &d->group_watermark, &d->order_committed, &d->commits_as_it_leaves,
         &d->order_lag_bytes, &d->order_carried_bytes, &d->datagram_bytes, &d->fragment_room, &d->plain_room, &d->clock,
         &d->window_messages, &d->window_bytes, &d->ack_delay_ns, &d->ack_patience_ns, &d->retransmit_interval_ns,
-        &d->may_decode,
+        &d->keep_alive_interval_ns, &d->may_decode,
         &d->who[0], &d->who[1], &d->who[2], &d->who[3], &d->who[4], &d->who[5], &d->who[6], &d->who[7], &d->who[8],
     };
     if (READ_NUMBERS(numbers, places) < 0)
@@ -171,7 +173,7 @@ static int read_connection_numbers(PyObject *numbers, connection_t *c) {
         &c->delivered_timestamp, &delivered_digest, &sent_digest,
         &c->ack_told, &c->acked, &c->acked_in_view, &c->transmitted, &c->generated,
         &c->remote_watermark, &c->sent_count, &c->sent_bytes,
-        &c->members_timestamp, &c->heard_ns, &c->ack_due_ns, &c->retransmit_ns,
+        &c->members_timestamp, &c->heard_ns, &c->ack_due_ns, &c->retransmit_ns, &c->keep_alive_ns,
         &c->nothings.performed, &c->nothings.coded, &c->id[0], &c->id[1], &c->id[2],
     };
     if (READ_NUMBERS(numbers, places) < 0)
@@ -183,6 +185,7 @@ static int read_connection_numbers(PyObject *numbers, connection_t *c) {
     c->read_offset = c->said_ns = c->sends_decoded = 0;
     c->sent_bytes_before = c->sent_bytes;
     c->collected = 0;
+    c->gone = (gone_t){0};
     c->used = c->read_decoded = false;
     if (dialogue.heard_ns < c->heard_ns)
         dialogue.heard_ns = c->heard_ns;
@@ -231,23 +234,23 @@ static int load_datagrams(void) {
     return datagram ? 0 : -1;
 }
 
-/* lend(ident, numbers, nothing, orders, entries, datagrams, remotes, connections, threads, fellow) */
+/* lend(ident, numbers, nothing, orders, entries, datagrams, remotes, connections, threads, fellow, beating) */
 static PyObject *lend(PyObject *module, PyObject *arguments) {
     (void)module;
     unsigned long ident;
-    PyObject *numbers, *entries, *datagrams, *remotes, *connections, *threads, *fellow;
+    PyObject *numbers, *entries, *datagrams, *remotes, *connections, *threads, *fellow, *beating;
     const char *nothing, *orders;
     Py_ssize_t nothing_size, orders_size;
-    if (!PyArg_ParseTuple(arguments, "kO!y#y#O!OO!O!OO", &ident, &PyTuple_Type, &numbers, &nothing, &nothing_size, &orders,
+    if (!PyArg_ParseTuple(arguments, "kO!y#y#O!OO!O!OOO", &ident, &PyTuple_Type, &numbers, &nothing, &nothing_size, &orders,
                           &orders_size, &PyList_Type, &entries, &datagrams, &PyList_Type, &remotes, &PyList_Type,
-                          &connections, &threads, &fellow))
+                          &connections, &threads, &fellow, &beating))
         return NULL;
     if (dialogue.ident)
         return PyErr_Format(PyExc_RuntimeError, "a dialogue is lent");
     forget();
     if (load_datagrams() < 0 || know_kinds_of_messages() < 0 || read_all_numbers(numbers) < 0 ||
         read_each(remotes, read_remote) < 0 || read_each(connections, read_connection) < 0 ||
-        read_threads(threads) < 0 || read_fellow(fellow) < 0)
+        read_threads(threads) < 0 || read_fellow(fellow) < 0 || read_beating(beating) < 0)
         return NULL;
     place_connections();
     read_ahead(entries);
@@ -258,9 +261,13 @@ static PyObject *lend(PyObject *module, PyObject *arguments) {
     dialogue.order_begun = order_end();
     dialogue.foreign = PyList_New(0);
     dialogue.postponed = PyList_New(0);
+    dialogue.postponed_until_ns = NEVER;
+    dialogue.frames = PyList_New(0);
+    dialogue.readings = PyList_New(0);
     dialogue.selected = PyList_New(0);
     dialogue.born = PyList_New(0);
-    if (!dialogue.foreign || !dialogue.postponed || !dialogue.selected || !dialogue.born)
+    if (!dialogue.foreign || !dialogue.postponed || !dialogue.selected || !dialogue.born || !dialogue.frames ||
+        !dialogue.readings)
         return NULL;
     dialogue.datagrams = Py_NewRef(datagrams);
     dialogue.ident = ident;
@@ -316,10 +323,10 @@ static PyObject *take_back(PyObject *module, PyObject *none) {
 
 static PyObject *statistics(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "woken", tally.woken, "heard", tally.heard, "said", tally.said,
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "woken", tally.woken, "heard", tally.heard, "said", tally.said,
                          "selected", tally.selected, "handed", tally.handed, "meanwhile", tally.meanwhile, "foreign",
                          tally.foreign, "deadlines", tally.deadlines, "others", tally.others, "asked", tally.asked,
-                         "answered", tally.answered, "journal_ns", tally.journal_ns);
+                         "answered", tally.answered, "beaten", tally.beaten, "journal_ns", tally.journal_ns);
 }
 
 /* -- calls by descriptor ----------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * Where messages come one soon after the other (briskly) a primary waits in the socket that hears them, and for
  * nothing else: that is a system call less for each. What else may come is looked at every OTHERS_NS, and when
  * nothing came for a moment. What can wait meanwhile waits for the deadline that cannot: its own beat, and its
- * backups' Heartbeats (`can_wait`), for each end of a dialogue costs as much as dozens of messages. While messages
+ * backups' Heartbeats (`beating.c`), for each end of a dialogue costs as much as dozens of messages. While messages
  * come that is kept to the moment; the first silence may end it as much later as the socket is patient.
  *
  * Laws:
@@ -33,6 +33,7 @@ enum {
     OTHERS_NS = 10 * NS_IN_MS,
     SLEPT_NS = 3000, /* who did not wait for so long found something at once */
     PATIENCE_NS = 8 * NS_IN_MS, /* of the socket, and a bit */
+    SEALED_AT = 512, /* calls */
 };
 
 tally_t tally;
@@ -132,8 +133,12 @@ static void append(PyObject *list, const datagram_taken *taken) {
 
 static void look_at(const datagram_taken *taken, int64_t now_ns) {
     bool is_behind = PyList_GET_SIZE(dialogue.foreign) > 0;
-    if (is_behind || (!take_datagram(taken, now_ns) && !take_from_fellow(taken, now_ns)))
-        append(!is_behind && can_wait(taken) ? dialogue.postponed : dialogue.foreign, taken);
+    if (!is_behind && (take_datagram(taken, now_ns) || take_from_fellow(taken, now_ns) || take_beat_of_member(taken, now_ns)))
+        return;
+    int64_t waits_ns = is_behind ? 0 : put_off_ns(taken);
+    append(waits_ns ? dialogue.postponed : dialogue.foreign, taken);
+    if (waits_ns && now_ns + waits_ns < dialogue.postponed_until_ns)
+        dialogue.postponed_until_ns = now_ns + waits_ns;
 }
 
 /* Behind all that was looked at: a backup that holds what it was asked for says so. */
@@ -228,6 +233,8 @@ int64_t due_ns(void) {
         until_ns = answer_ns;
     if (dialogue.suspect_ns < until_ns)
         until_ns = dialogue.suspect_ns;
+    if (dialogue.postponed_until_ns < until_ns)
+        until_ns = dialogue.postponed_until_ns;
     if (dialogue.live && parked_until_ns() < until_ns)
         until_ns = parked_until_ns();
     for (int at = 0; dialogue.live && at < dialogue.connection_count; at++) {
@@ -236,6 +243,8 @@ int64_t due_ns(void) {
             until_ns = c->retransmit_ns;
         if (c->ack_due_ns < until_ns)
             until_ns = c->ack_due_ns;
+        if (c->keep_alive_ns < until_ns)
+            until_ns = c->keep_alive_ns;
     }
     return until_ns;
 }
@@ -279,6 +288,12 @@ static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, const asked_t *as
     return is_same ? ARRIVED : HANDED;
 }
 
+/* What was called is put into frames of the journal while it is in the processor's caches. */
+static void keep_house(void) {
+    if (dialogue.called_count >= SEALED_AT)
+        seal_calls();
+}
+
 /* ARRIVED also if the call's own time is over: its caller looks at the clock. */
 static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     struct epoll_event events[EVENTS] = {{.data.fd = dialogue.hearing_fd}};
@@ -288,10 +303,13 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     if (something_waits() && began_ns + BRISK_NS < until_ns)
         until_ns = began_ns + BRISK_NS; /* the first silence ends what waits */
     int count;
-    if (began_ns >= leave_ns) {
+    keep_house();
+    if (began_ns >= leave_ns || !keep_beating(began_ns)) {
         tally.deadlines++;
         return LEAVE;
     }
+    if (beat_due_ns() < until_ns)
+        until_ns = beat_due_ns();
     if (!is_brisk() && something_waits()) {
         tally.foreign++;
         return LEAVE;
@@ -327,7 +345,8 @@ outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked) {
 bool is_calm(int64_t now_ns) {
     struct epoll_event events[EVENTS];
     int count = 1, found = 0;
-    bool is_calm = now_ns < due_ns();
+    keep_house();
+    bool is_calm = now_ns < due_ns() && keep_beating(now_ns);
     events[0].data.fd = dialogue.hearing_fd;
     if (is_calm && (!waits_in_socket() || are_others_due(now_ns)))
         count = look_at_all(events, now_ns, 0);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from llft.core.dialogue_beats import Beats
 from llft.core.dialogue_fellow import Fellow
 from llft.identifiers import BirthId, GroupId
 from llft.runtime.transport.envelope import Channel
@@ -24,6 +25,9 @@ class Line(Protocol):
         """Of a process of our own group: its birth, its newest numbers to the group and to this process,
         where it is, and where the group is. None: it was not heard yet."""
 
+    def group_line(self, group_id: GroupId) -> Any:
+        """Where all processes of a group are. None: they are too many."""
+
     def heard_on_line(self, birth_id: BirthId, runs: list[tuple[int, int]], channel: Channel) -> None:
         """Datagrams of that process with these numbers were taken."""
 
@@ -34,3 +38,20 @@ class Line(Protocol):
 def with_line(fellow: Fellow, transport: Line) -> tuple[Any, ...] | None:
     line = transport.fellow_line(fellow.birth_id, fellow.group_id)
     return None if line is None else (*line, *fellow[2:])
+
+
+def beating_on(beats: Beats, transport: Line, life: tuple[int, int]) -> tuple[Any, ...] | None:
+    """`life`: where the pulse looks when this process has beaten last, and how much longer it waits than a
+    primary's. None: somebody was not heard yet."""
+    if beats.to is None:
+        to = transport.group_line(beats.group_id)
+    else:
+        line = transport.fellow_line(beats.to, beats.group_id)
+        to = None if line is None else line[3]
+    members = []
+    for member in beats.members:
+        line = transport.fellow_line(member.birth_id, beats.group_id)
+        if line is None:
+            return None
+        members.append((line[0], member.sender, line[1], line[2], *member[2:]))
+    return None if to is None else (*beats[2:7], to, members, *life)

@@ -32,8 +32,9 @@ from llft.past.birth_log import OPERATION_KINDS, encode_result
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.dialogue_calls import awaited, is_timed, on_line, operation_of, waits_for_another
 from llft.runtime.dialogue_kinds import KINDS, PARK, RECEIVE, SELECT, UNPARK
-from llft.runtime.dialogue_line import Line, with_line
+from llft.runtime.dialogue_line import Line, beating_on, with_line
 from llft.runtime.dialogue_witness import be_told
+from llft.runtime.native.pulse import NoPulse, Pulse
 from llft.runtime.transport.envelope import Channel
 
 if TYPE_CHECKING:
@@ -72,9 +73,9 @@ def _stamp(standing: Standing, time_ns: int) -> Stamp:
 
 class Dialogues:
     __slots__ = (
-        *("_births", "_driver", "_fds", "_fellow", "_lent_to"),
+        *("_births", "_driver", "_fds", "_fellow", "_lent_to", "_members"),
         *("_selected", "_selecting", "_skipped", "_skipping"),
-        *("deadline_ns", "lazy_ns", "leaving", "line", "patience_ns", "was_left"),
+        *("deadline_ns", "lazy_ns", "leaving", "line", "patience_ns", "pulse", "was_left"),
     )
 
     def __init__(self, driver: Driver) -> None:
@@ -86,6 +87,8 @@ class Dialogues:
         """Of the primaries at the other ends."""
         self._fellow = NO_BIRTH
         """Who is asked for the output commit, or asks."""
+        self._members: list[BirthId] = []
+        """Those whose Heartbeats are heard in it."""
         self._skipping = self._skipped = 0
         self._selecting = NOBODY
         self._selected: list[int] = []
@@ -96,14 +99,17 @@ class Dialogues:
         """How long a backup lets more arrive before it looks."""
         self.patience_ns = 0
         """So long a beat can wait while messages come, if the pulse beats meanwhile."""
+        self.pulse: Pulse = NoPulse()
         self.deadline_ns = 0
         self.was_left = False
         """The last one ended for what came from outside: that is to be seen to, before the next is lent."""
         self.leaving: ApplicationThread | None = None
         """It waited in a dialogue that was taken back, and has not noticed yet."""
 
-    def begin(self, line: Line | None, timeouts: Timeouts, *, pulse: bool) -> None:
-        self.line, self.patience_ns = line, PATIENT_INTERVALS * timeouts.heartbeat_interval_ns if pulse else 0
+    def begin(self, line: Line | None, timeouts: Timeouts, pulse: Pulse) -> None:
+        beats = not isinstance(pulse, NoPulse)
+        self.line, self.pulse = line, pulse
+        self.patience_ns = PATIENT_INTERVALS * timeouts.heartbeat_interval_ns if beats else 0
 
     def serves(self) -> bool:
         """A thread waits in its dialogue, or has just said something: it hears the network, and knows of the
@@ -166,8 +172,12 @@ class Dialogues:
         fellow = None if lent.fellow is None else with_line(lent.fellow, transport)
         if lent.fellow is not None and fellow is None:
             return False
+        beating = None if lent.beats is None else beating_on(lent.beats, transport, self.pulse.life())
+        if lent.beats is not None and beating is None:
+            return False
         driver.flush()
-        self._hand_out(thread, lent, lines, fellow, transport)
+        self._hand_out(thread, lent, lines, (fellow, beating), transport)
+        self._members = [] if lent.beats is None else [member.birth_id for member in lent.beats.members]
         self._fellow = lent.fellow.birth_id if lent.fellow is not None else NO_BIRTH
         self.deadline_ns = driver.core.dialogue.deadline_ns + self.patience_ns
         self._lent_to, self._births = thread, [remote.birth_id for remote in lent.remotes]
@@ -175,8 +185,14 @@ class Dialogues:
         return True
 
     def _hand_out(
-        self, thread: ApplicationThread, lent: Lent, lines: list[Any], fellow: Any, transport: Line
+        self,
+        thread: ApplicationThread,
+        lent: Lent,
+        lines: list[Any],
+        members: tuple[Any, Any],
+        transport: Line,
     ) -> None:
+        """`members`: who is asked or asks, and what beats are made of."""
         poller, application = self._driver.poller, self._driver.application
         lazy_ns = 0 if self._driver.core.live else self.lazy_ns(originals.monotonic_ns())
         datagrams, hearing_fd, *_ = lines[0]
@@ -199,7 +215,7 @@ class Dialogues:
                 lent.connections,
             ),
             None if lent.threads is None else self._at_gates(lent.threads),
-            fellow,
+            *members,
         )
 
     def _are_as_lent(self, lent: LentThreads) -> bool:
@@ -240,6 +256,9 @@ class Dialogues:
         if made.fellow is not None:
             transport.heard_on_line(self._fellow, made.fellow.taken, Channel.TO_GROUP)
             transport.heard_on_line(self._fellow, made.fellow.taken_alone, Channel.TO_PROCESS)
+        for each in () if made.beats is None else made.beats.members:
+            transport.heard_on_line(self._members[each.place], each.taken, Channel.TO_GROUP)
+            transport.heard_on_line(self._members[each.place], each.taken_alone, Channel.TO_PROCESS)
         for frame, records, first_ns in made.journal:
             driver.written = True
             driver.world.write_frame(frame, records, _stamp(driver.core.standing, first_ns))

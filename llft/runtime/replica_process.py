@@ -69,7 +69,7 @@ class ReplicaProcess(OutsidePort):
         self.driver.spinning = Spinning(settings.transport.spin_us * US)
         self.pacemaker = Pacemaker(self.driver, self._keep_house, lambda: self.lifeline)
         self.checkpoints = Checkpoints(self, settings)
-        self.driver.dialogues.begin(line_of(self.transport), settings.timeouts, pulse=not self._without_pulse)
+        self.driver.dialogues.begin(line_of(self.transport), settings.timeouts, self.pulse)
         self.call, self.resume = self.driver.call, self.driver.resume
         self.spawn, self.current = self.driver.spawn, self.driver.current
 
@@ -125,7 +125,7 @@ class ReplicaProcess(OutsidePort):
         self.poller = Poller()
         settings = self._be_born(specification)
         self.driver.begin_again(self.core, self.poller)
-        self.driver.dialogues.begin(line_of(self.transport), settings.timeouts, pulse=not self._without_pulse)
+        self.driver.dialogues.begin(line_of(self.transport), settings.timeouts, self.pulse)
         self.driver.spinning = Spinning(settings.transport.spin_us * US)
 
     def start(self) -> None:

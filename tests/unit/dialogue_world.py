@@ -266,6 +266,8 @@ class World:
         for fd in self.fds:
             for text in (b"hello", b"how are you?"):
                 self._greet(fd, text)
+        for member in (*self.clients, *self.servers):  # none is due while somebody looks
+            member.core.intra.heartbeat_ns = time.monotonic_ns() + 1000 * SECOND
 
     def _connect(self, client: Member, number: int) -> None:
         for server in (self.primary, self.backup):
@@ -394,11 +396,13 @@ class Server(Member):
         return self.talks and bool(dialogues.native.is_talking())
 
     def lend(self, operation: Receive | Select | None = None, ident: int = 0) -> bool:
-        usual = self.core.next_deadline
-        self.core.next_deadline = lambda: time.monotonic_ns() + self.lasts_ns
+        core, timers = self.core, self.core.timers
+        usual, while_beating = core.next_deadline, timers.deadline_while_beating
+        core.next_deadline = lambda: time.monotonic_ns() + self.lasts_ns
+        timers.deadline_while_beating = lambda busy, patience_ns: time.monotonic_ns() + self.lasts_ns
         self.thread = SimpleNamespace(ident=ident or get_ident(), number=1, out_since_ns=0)
         lent = self.dialogues.lend(self.thread, operation or Receive(1, 100))
-        self.core.next_deadline = usual
+        core.next_deadline, timers.deadline_while_beating = usual, while_beating
         self.dialogues._skipping = self.line.taken_count = 0
         connections = {fd: self.connection(fd) for fd in self.world.fds}
         self._unread = Counter({fd: c.received_bytes - c.delivered_bytes for fd, c in connections.items()})
@@ -720,6 +724,9 @@ class Line:
         ]
         to = (self._client.getsockname(),)
         return BIRTH.pack(*birth_id), newest[0], newest[1], to, to
+
+    def group_line(self, group_id: int) -> Any:
+        return (self._client.getsockname(),)
 
     def _window(self, birth_id: BirthId, channel: int) -> ReplayWindow:
         return self.windows.setdefault((birth_id, channel), ReplayWindow())

@@ -48,6 +48,12 @@ class StreamDigest:
             self.value = _after(self.position, self.value, message, checksum)
             self.position = message.position
 
+    def forget_many(self, first: int, last: int, size: int, checksum: int) -> None:
+        """Messages without flags leave together: the checksum is of their payloads in one piece."""
+        follows = self.value != UNKNOWN_DIGEST and first == self.position + 1
+        self.value = joined(self.value, checksum, size) if follows else UNKNOWN_DIGEST
+        self.position = last
+
     def up_to(self, position: int, here: Iterable[ReceivedMessage]) -> int:
         """Of all messages up to `position`, with those that are still here."""
         reached, value = self.position, self.value

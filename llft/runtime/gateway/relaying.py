@@ -138,6 +138,7 @@ class Relaying:
             connections.connections,
             None,
             None,
+            None,
         )
         streams = [(each.stream[0], place, *each.stream[1:]) for place, each in enumerate(lent)]
         known = [_answering(each, line) for each in answerers]

@@ -96,6 +96,9 @@ class Pulse(Protocol):
     def stop(self) -> None:
         """This life ends."""
 
+    def life(self) -> tuple[int, int]:
+        """Where whoever beats without Python writes when it did (0: nowhere), and how much later it says."""
+
     def statistics(self) -> dict[str, int]: ...
 
 
@@ -110,6 +113,9 @@ class NoPulse:
 
     def stop(self) -> None:
         pass
+
+    def life(self) -> tuple[int, int]:
+        return 0, 0
 
     def statistics(self) -> dict[str, int]:
         return {"native": 0}
@@ -187,6 +193,9 @@ class NativePulse:
         self._over = True
         self._forget()
 
+    def life(self) -> tuple[int, int]:
+        return ctypes.addressof(self._life), self._leave_ns
+
     def _forget(self) -> None:
         if self._prefix is not _NOTHING:  # else the ring is empty
             self._library.pulse_clear()
@@ -218,7 +227,7 @@ class NativePulse:
         assert not failed, f"pulse_route: {failed}"
 
     def _live(self, now_ns: int) -> None:
-        late_ns = now_ns - self._beat_ns - self._rhythm.patience_ns
+        late_ns = now_ns - max(self._beat_ns, self._life.value) - self._rhythm.patience_ns
         self._beat_ns = self._life.value = now_ns + self._leave_ns
         if late_ns > 0:  # so many were sent instead
             self._spent += late_ns // self._rhythm.spacing_ns + 1

@@ -121,6 +121,10 @@ class CompiledUdpTransport(UdpTransport):
         numbers = [sender.windows[channel].newest for channel in (Channel.TO_GROUP, Channel.TO_PROCESS)]
         return BIRTH.pack(*birth_id), numbers[0], numbers[1], to, others
 
+    def group_line(self, group_id: GroupId) -> Any:
+        destinations = self._destinations(group_id)
+        return destinations if len(destinations) <= LINE_DESTINATIONS_MAX else None
+
     def heard_on_line(self, birth_id: BirthId, runs: list[tuple[int, int]], channel: Channel) -> None:
         sender = self._opener.senders.of_birth(birth_id)
         if sender is None or not runs:
