@@ -14,7 +14,7 @@ from llft.core.dialogue_beats import BeatLender, Beats
 from llft.core.dialogue_connection import begun, is_plain, numbers_of
 from llft.core.dialogue_fellow import Fellow, Fellows
 from llft.core.dialogue_numbers import CLOCK_IDS, has_read_all, who_is
-from llft.core.dialogue_remote import Remote, is_in_one_piece, remote_of
+from llft.core.dialogue_remote import Remote, ends_in_one_piece, remote_of
 from llft.core.dialogue_threads import PARKED, LentThreads, Threads
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.reflection import HeldOrder
@@ -27,8 +27,9 @@ from llft.wire.order import GENERAL, SOCKET, Entry, OrderContext
 if TYPE_CHECKING:
     from llft.core.replica import Replica
 
-ENTRIES_MAX: Final = 1024
-"""Of a backup's log, at a time."""
+ENTRIES_MAX: Final = 1 << 15
+"""Of a backup's log, at a time. One that is far behind has many, and each dialogue begins and ends with all
+that has come and is not read: it is to come to the end of the log in one of them."""
 CONNECTIONS_MAX: Final = 128
 """As many as a dialogue has room for."""
 GROUPS_MAX: Final = 16
@@ -173,7 +174,7 @@ class Lender:
                 return None
             found.append(connection)
         groups = {each.remote_group_id: None for each in found}
-        are_whole = all(is_in_one_piece(lane.held[group_id]) for group_id in groups)
+        are_whole = all(ends_in_one_piece(lane.held[group_id]) for group_id in groups)
         return found if are_whole and 0 < len(found) <= CONNECTIONS_MAX else None
 
     def _lent_of(

@@ -8,7 +8,7 @@ from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_beats import BeatLender, MadeBeats, made_beats
 from llft.core.dialogue_connection import OfConnection
 from llft.core.dialogue_fellow import Fellows, MadeFellow
-from llft.core.dialogue_remote import NOTHING_HELD
+from llft.core.dialogue_remote import NOTHING_HELD, tail_of
 from llft.core.dialogue_threads import MadeThreads, Threads, made_threads
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import ReceivedMessage, SentMessage, next_key
@@ -278,11 +278,13 @@ class Taker:
 
     def _take_held(self, held: HeldOrder, made: MadeRemote) -> None:
         base, unreflected = made.base, made.unreflected
+        before = [piece for piece in held.pieces[: tail_of(held)] if piece.end > made.watermark]
         held.watermark, held.committed = made.watermark, made.committed
         if base == NOTHING_HELD:
-            held.pieces, held.unreflected = [], []
+            held.pieces, held.unreflected = before, []
             return
-        held.pieces = [OrderRange(held.view, held.view_start, base, made.held)] if made.held else []
+        lent = [OrderRange(held.view, held.view_start, base, made.held)] if made.held else []
+        held.pieces = before + lent
         rest = made.held[unreflected - base :]
         held.unreflected = [(unreflected, rest)] if rest else []
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from llft.core.messaging.reflection import HeldOrder
 from llft.identifiers import NO_VIEW, BirthId, GroupId
+from llft.wire.messages import OrderRange
 
 NOTHING_HELD: Final = -1
 
@@ -21,28 +22,42 @@ class Remote(NamedTuple):
 
 
 def remote_of(group_id: GroupId, held: HeldOrder) -> Remote:
-    pieces = b"".join([piece.data for piece in held.pieces])
-    return Remote(group_id, held.view.birth_id, _of_held(held), pieces)
+    pieces = held.pieces[tail_of(held) :]
+    data = b"".join([piece.data for piece in pieces])
+    return Remote(group_id, held.view.birth_id, _of_held(held, pieces), data)
 
 
-def is_in_one_piece(held: HeldOrder) -> bool:
-    """What is held is of the view that is believed, without a gap; what is not reflected is its end."""
+def tail_of(held: HeldOrder) -> int:
+    """Which piece begins what is held without a gap up to the end: that is lent."""
+    pieces = held.pieces
+    at = len(pieces) - 1
+    while at > 0 and pieces[at - 1].end == pieces[at].start and pieces[at - 1].view == pieces[at].view:
+        at -= 1
+    return max(at, 0)
+
+
+def ends_in_one_piece(held: HeldOrder) -> bool:
+    """What is not reflected is in what is lent, and its end, in as many parts as it may be; and all of that is
+    of the view that is believed."""
     if held.view == NO_VIEW:
         return False
-    end = held.pieces[0].start if held.pieces else 0
-    for piece in held.pieces:
-        if piece.view != held.view or piece.start != end:
-            return False
-        end = piece.end
-    if not held.unreflected:
-        return True
-    start, data = held.unreflected[0]
-    return len(held.unreflected) == 1 and bool(held.pieces) and start + len(data) == end
-
-
-def _of_held(held: HeldOrder) -> tuple[int, ...]:
     if not held.pieces:
+        return not held.unreflected
+    first, end = held.pieces[tail_of(held)], held.pieces[-1].end
+    reached = held.unreflected[0][0] if held.unreflected else end
+    if first.view != held.view or reached < first.start:
+        return False
+    for start, data in held.unreflected:
+        if start != reached:
+            return False
+        reached = start + len(data)
+    return reached == end
+
+
+def _of_held(held: HeldOrder, pieces: list[OrderRange]) -> tuple[int, ...]:
+    if not pieces:
         return (NOTHING_HELD, NOTHING_HELD, held.watermark, held.committed, held.limit_bytes)
-    end = held.pieces[-1].end
+    start, end = pieces[0].start, pieces[-1].end
     unreflected = held.unreflected[0][0] if held.unreflected else end
-    return (held.pieces[0].start, unreflected, held.watermark, held.committed, held.limit_bytes)
+    left_bytes = held.limit_bytes - (held.held_bytes - (end - start))
+    return (start, unreflected, held.watermark, held.committed, left_bytes)

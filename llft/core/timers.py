@@ -66,8 +66,8 @@ class Timers:
         return self._of_members(min(self.replica.intra.heartbeat_ns + patience_ns, self.messaging.soonest_ns))
 
     def deadline_while_beating(self, busy: list[Connection], patience_ns: int) -> int:
-        """The same of one that beats in its dialogue (D-77), and hears others' beats. `patience_ns`: so long a
-        KeepAlive to those who are idle can wait."""
+        """The same of one that beats in its dialogue (D-77), and hears others' beats. `patience_ns`: so long
+        a KeepAlive to those who are idle can wait."""
         if self.replica.live:
             return self._earliest(self.periodic.soonest_but_for(busy, patience_ns))
         return self._of_members(self.messaging.soonest_ns)

@@ -68,9 +68,11 @@ connection_t *connection_of_prefix(const uint8_t *prefix) {
 
 /* -- taken ------------------------------------------------------------------------------------------- */
 
-/* What is held goes on from where it ends, and has room. */
+/* What is held goes on from where it ends, and has room. What all members of that group have need not be. */
 static bool can_be_held(const remote_t *remote, int64_t start, int64_t size) {
     int64_t end = remote->base + (int64_t)remote->held.size;
+    if (start < remote->watermark)
+        start = remote->watermark;
     if ((int64_t)remote->held.size + size > remote->limit)
         return false;
     return remote->base < 0 || (remote->base <= start && start <= end);
@@ -112,6 +114,12 @@ static bool is_expected(const connection_t *c, const dynamic_t *dynamic, size_t 
 }
 
 static void hold(remote_t *remote, int64_t start, const uint8_t *data, size_t size) {
+    size_t known = start < remote->watermark ? (size_t)(remote->watermark - start) : 0;
+    if (known >= size)
+        return;
+    start += (int64_t)known;
+    data += known;
+    size -= known;
     if (remote->base < 0)
         remote->base = remote->unreflected = start;
     int64_t end = remote->base + (int64_t)remote->held.size, behind = start + (int64_t)size;

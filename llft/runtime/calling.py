@@ -94,7 +94,7 @@ class Calling:
             thread.operation = operation
             kind = OPERATION_KINDS[type(operation)]
             may_talk = kind in MAY_TALK and driver.dialogues.line is not None and thread.ident == home
-            if driver.dialogues.was_left:
+            if driver.dialogues.was_left or (may_talk and self._is_late()):
                 driver.dialogues.was_left = False
                 self._see_to_outside()
             if may_talk and driver.dialogues.lend(thread, operation):
@@ -112,8 +112,13 @@ class Calling:
                 driver.lending.lend(thread, home)
         return False
 
+    def _is_late(self) -> bool:
+        """Something is due, for which no dialogue would be lent; and a thread that is behind never waits, so
+        nobody else may get to it for long."""
+        return originals.monotonic_ns() >= self._driver.core.next_deadline()
+
     def _see_to_outside(self) -> None:
-        """What a dialogue was left for. Lock held."""
+        """What a dialogue was left for, or is not lent for. Lock held."""
         driver = self._driver
         try:
             driver.poller.poll(0)

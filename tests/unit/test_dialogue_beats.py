@@ -1,7 +1,9 @@
-"""A primary's Heartbeats in its backups' dialogues (D-74, `llft/dialogue/beating.c`)."""
+"""Heartbeats in dialogues, heard and said (D-77, `llft/dialogue/beating.c`), and what is forgotten because of
+them (`llft/dialogue/forgetting.c`)."""
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +13,10 @@ import pytest
 from llft.core.determinizer.operations import Receive, Select, Send
 from llft.instant import MS
 from llft.journal.record import HeartbeatArrived
+from llft.runtime.native.pulse import NoPulse
 from llft.wire.messages import MessageFlag
 from tests.unit.dialogue_native import native as native
-from tests.unit.dialogue_world import PRIMARY, SECOND, Server, World
+from tests.unit.dialogue_world import BACKUP, PRIMARY, SECOND, Server, World
 
 pytestmark = pytest.mark.reference
 
@@ -127,14 +130,28 @@ def test_one_that_came_twice_is_looked_at_by_the_core(world: World) -> None:
     assert backup.take_back() == 0, "it had come before"
 
 
-def test_the_first_silence_ends_it(world: World) -> None:
+def test_one_that_tells_of_more_than_has_come_ends_it_in_a_silence(world: World) -> None:
+    """What was recorded last may be lost: the core asks for it."""
     backup, questions = brisk_backup(world)
     backup.lasts_ns = 100 * SECOND
-    backup.line.put(beats_of_primary(world)[0])
     assert go_on(backup, questions[0])
-    began_ns = time.monotonic_ns()
-    assert not backup.talk(Receive(1, 100))
-    assert time.monotonic_ns() - began_ns < SECOND
+    backup.line.put(beats_of_primary(world)[0])
+    assert not backup.talk(Receive(1, 100)), "the other questions were answered"
+    assert backup.take_back() <= 1
+
+
+def test_one_that_tells_nothing_new_does_not(world: World) -> None:
+    backup, questions = brisk_backup(world)
+    backup.lasts_ns = SECOND // 20
+    for question in questions:
+        assert go_on(backup, question)
+    backup.take_back()
+    world.tell()
+    assert backup.lend()
+    assert hears(backup), "the last one"
+    beat = beats_of_primary(world)[-1]
+    backup.line.put(beat)
+    assert not backup.talk(Receive(1, 100)), "its time is over"
     assert backup.take_back() == 0
     assert backup.core.intra.heard_beat == world.primary.core.intra.beat
 
@@ -173,3 +190,150 @@ def test_a_primary_that_never_waits_is_busy_too(native: Any) -> None:
     primary.feed(1)
     assert primary.talk(looks)
     world.close()
+
+
+# -- at a primary, and said ----------------------------------------------------------------------------
+
+
+def talking_primary(world: World) -> Server:
+    primary = world.primary
+    primary.core.pause_ns = SECOND
+    primary.talks = True
+    assert primary.lend()
+    return primary
+
+
+def answers(world: World, text: bytes = b"a question") -> bool:
+    world.client.hear()
+    world.client.call(Send(1, text))
+    world.primary.feed(len(world.primary.heard))
+    return world.primary.talk(Receive(1, 100)) and world.primary.talk(Send(1, b"an answer"))
+
+
+def backup_performs_all(world: World) -> None:
+    """In steps of its core, and says so."""
+    backup = world.backup
+    while backup.heard:
+        backup.hear()
+        while backup.out and backup.call(Receive(1, 100)) and backup.call(Send(1, b"an answer")):
+            pass
+    backup.beat()
+
+
+def in_steps(world: World) -> bytes:
+    """The same without dialogues: a digest of what has come."""
+    primary = world.primary
+    for _ in range(ROUNDS + 1):
+        world.client.hear()
+        world.client.call(Send(1, b"a question"))
+        primary.hear()
+        assert primary.call(Receive(1, 100))
+        assert primary.call(Send(1, b"an answer"))
+    return primary.connection().received_digest(primary.connection().received_up_to)
+
+
+def test_a_primary_forgets_what_its_backups_have(world: World) -> None:
+    primary = talking_primary(world)
+    for _ in range(ROUNDS):
+        assert answers(world)
+    backup_performs_all(world)
+    before_ns = time.monotonic_ns()
+    assert answers(world), "the Heartbeat came before this question"
+    assert primary.take_back() == 0
+    core, connection = primary.core, primary.connection()
+    assert core.detector.heard_ns[BACKUP] >= before_ns
+    assert core.messaging.lane.group_watermark == core.messaging.watermarks.of_member[BACKUP] > 0
+    assert len(connection.delivered) == 2, "the backup has heard of all but the last two"
+    assert connection.members_timestamp >= connection.delivered[0].timestamp - 2
+    assert connection.forgotten.position == connection.delivered[0].position - 1
+    other = World()
+    expected = in_steps(other)
+    other.close()
+    assert connection.received_digest(connection.received_up_to) == expected
+
+
+def test_what_was_forgotten_is_told_to_the_other_end(world: World) -> None:
+    """With the next message: so its window has room again."""
+    primary = talking_primary(world)
+    for _ in range(ROUNDS):
+        assert answers(world)
+    kept_before = len(world.client.connection().sent)
+    backup_performs_all(world)
+    assert answers(world)
+    assert answers(world)
+    world.client.hear()
+    assert len(world.client.connection().sent) < kept_before
+    primary.take_back()
+
+
+def test_it_beats_when_it_is_due_and_goes_on(world: World) -> None:
+    primary = world.primary
+    primary.lasts_ns = SECOND // 20
+    pulse = ctypes.c_int64()
+    primary.dialogues.pulse = PulseAt(pulse)
+    intra = primary.core.intra
+    beat, interval_ns = intra.beat, intra.timeouts.heartbeat_interval_ns
+    intra.heartbeat_ns = time.monotonic_ns() + 3 * MS
+    talking_primary(world)
+    assert not primary.talk(Receive(1, 100)), "nothing comes, and its time is over"
+    ended_ns = time.monotonic_ns()
+    primary.take_back()
+    assert intra.beat == beat + 1
+    assert intra.beaten_ns < ended_ns < intra.heartbeat_ns == intra.beaten_ns + interval_ns
+    assert pulse.value == intra.beaten_ns + PulseAt.LEAVE_NS
+    heard = world.backup.core.intra.heard_beat
+    world.backup.hear()
+    assert world.backup.core.intra.heard_beat == heard + 1
+
+
+class PulseAt(NoPulse):
+    LEAVE_NS = 7
+
+    def __init__(self, at: ctypes.c_int64) -> None:
+        self._at = at
+
+    def life(self) -> tuple[int, int]:
+        return ctypes.addressof(self._at), self.LEAVE_NS
+
+
+def test_a_backup_tells_its_primary_how_far_it_is(world: World) -> None:
+    backup, questions = brisk_backup(world)
+    assert go_on(backup, questions.pop(0))
+    backup.take_back()
+    beats_of_primary(world)
+    backup.core.intra.heartbeat_ns = time.monotonic_ns()
+    assert backup.lend()
+    for question in questions:
+        assert go_on(backup, question)
+    backup.take_back()
+    world.primary.hear()
+    known = world.primary.core.messaging.watermarks.of_member[BACKUP]
+    assert 0 < known <= backup.core.own_watermark()
+    assert backup.core.intra.heartbeat_ns > time.monotonic_ns()
+
+
+def test_who_would_be_suspected_is_left_to_the_core(world: World) -> None:
+    primary = world.primary
+    primary.lasts_ns = 100 * SECOND
+    now_ns = time.monotonic_ns()
+    primary.core.detector.restart(BACKUP, now_ns - 90_000 * SECOND)
+    primary.core.intra.heartbeat_ns = now_ns
+    beat = primary.core.intra.beat
+    talking_primary(world)
+    assert not primary.talk(Receive(1, 100))
+    primary.take_back()
+    assert primary.core.intra.beat == beat
+
+
+def test_one_that_says_more_than_there_is_is_left_to_the_core(world: World) -> None:
+    """Nobody can have what was not recorded: what all have would be too much."""
+    primary = talking_primary(world)
+    watermark = primary.core.messaging.lane.group_watermark
+    backup = world.backup
+    intra = backup.core.intra
+    intra._send_heartbeat(1 << 40, MessageFlag.NONE, PRIMARY)
+    backup.perform(backup.core.drain())
+    primary.feed(1)
+    assert not primary.talk(Receive(1, 100))
+    assert primary.core.messaging.lane.group_watermark == watermark
+    assert primary.take_back() == 1

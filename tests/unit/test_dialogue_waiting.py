@@ -12,6 +12,7 @@ import pytest
 
 from llft.core.determinizer.operations import Operation, RandomBytes, ReadClock, Receive, Send
 from llft.instant import MS
+from llft.wire.messages import MessageFlag
 from tests.unit.dialogue_native import native  # noqa: F401
 from tests.unit.dialogue_world import SECOND, World
 
@@ -113,12 +114,19 @@ def hears(world: World, text: bytes) -> bool:
     return world.primary.talk(Receive(1, 100)) and world.primary.talk(Send(1, b"yes"))
 
 
+def says_more_of_itself(world: World) -> None:
+    """A Heartbeat with a flag, which only the core understands."""
+    world.backup.core.intra.send_heartbeat(MessageFlag.ON_DISK)
+    world.backup.perform(world.backup.core.drain())
+
+
 def test_what_members_say_of_themselves_can_wait_while_messages_come(world: World) -> None:
-    """Their Heartbeats do not end it, and are not lost."""
+    """Such Heartbeats do not end it, and are not lost."""
     primary = world.primary
     be_brisk(world)
     primary.take_back()
-    world.backup.beat()
+    primary.dialogues.patience_ns = SECOND
+    says_more_of_itself(world)
     beat = list(primary.heard)
     primary.heard.clear()
     assert beat
@@ -136,7 +144,7 @@ def test_what_members_say_of_themselves_can_wait_while_messages_come(world: Worl
 def test_they_end_it_when_nothing_comes_for_a_moment(world: World) -> None:
     primary = world.primary
     primary.lasts_ns = 10 * SECOND
-    world.backup.beat()
+    says_more_of_itself(world)
     beat = list(primary.heard)
     primary.heard.clear()
     be_brisk(world)

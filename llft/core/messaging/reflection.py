@@ -76,8 +76,13 @@ class HeldOrder:
         return newly
 
     def hold(self, start: int, data: bytes) -> None:
-        """Take what a message of the believed view carried; remember what is new."""
+        """Take what a message of the believed view carried; remember what is new. What all members of that
+        group have need not be held."""
         end = start + len(data)
+        if start < self.watermark:
+            if end <= self.watermark:
+                return
+            data, start = data[self.watermark - start :], self.watermark
         last = self.pieces[-1] if self.pieces else None
         if last is not None and last.view == self.view and last.start <= start <= last.end:
             if end <= last.end:
