@@ -63,7 +63,7 @@ class Dialogue:
     @property
     def deadline_ns(self) -> int:
         """By when what was lent last is left."""
-        return self._lender.deadline_ns
+        return self._lender.deadlines.deadline_ns
 
     def take_back(self, made: Made) -> None:
         connections, self._connections = self._connections, []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from llft.config import BACKUP_INTERVALS
 from llft.core.dialogue_fellow import Fellow, sender_of
 from llft.identifiers import BirthId, GroupId
-from llft.wire.codec import decode_body
+from llft.wire.codec import decode_body, encode_body
 from llft.wire.header import pack_prefix
 from llft.wire.messages import MessageFlag, MessageType
 
@@ -92,7 +92,7 @@ class BeatLender:
             interval_ns if live else interval_ns * BACKUP_INTERVALS,
             replica.own_watermark(),
             pack_prefix(intra.header(MessageType.HEARTBEAT, MessageFlag.NONE)),
-            intra.heartbeat_bytes(),
+            encode_body(intra.heartbeat_body(0)),
             [self._member(backup) for backup in self._members],
         )
 
@@ -118,9 +118,18 @@ class BeatLender:
         replica, intra = self._replica, self._replica.intra
         for each in made.members:
             body: Any = decode_body(MessageType.HEARTBEAT, each.beat)
-            intra.on_beat_of_backup(self._members[each.place], each.heard_ns, body)
+            self._hear(self._members[each.place], each.heard_ns, body)
         if made.beaten_ns:
             intra.beaten_ns, intra.heartbeat_ns = made.beaten_ns, made.due_ns
         if replica.live:
             intra.beat = made.beat
             replica.update_watermarks()
+
+    def _hear(self, backup: BirthId, heard_ns: int, body: Any) -> None:
+        """What `IntraGroup.on_heartbeat` makes of its last one."""
+        replica = self._replica
+        replica.detector.hear(backup, heard_ns)
+        replica.reticence.on_echo(body.echo)
+        replica.timers.hear_majority(heard_ns)
+        replica.messaging.watermarks.report(backup, body.watermark, body.executed, has_past=True)
+        replica.asking.durability.report(backup, MessageFlag.NONE, body.executed)

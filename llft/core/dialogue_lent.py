@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from llft.config import Replication
@@ -12,6 +12,7 @@ from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_beats import BeatLender, Beats
 from llft.core.dialogue_connection import begun, is_plain, numbers_of
+from llft.core.dialogue_deadlines import Deadlines
 from llft.core.dialogue_fellow import Fellow, Fellows
 from llft.core.dialogue_numbers import CLOCK_IDS, has_read_all, who_is
 from llft.core.dialogue_remote import Remote, ends_in_one_piece, remote_of
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from llft.core.replica import Replica
 
 ENTRIES_MAX: Final = 1 << 15
-"""Of a backup's log, at a time. One that is far behind has many, and each dialogue begins and ends with all
-that has come and is not read: it is to come to the end of the log in one of them."""
+"""Of a backup's log. One that is far behind is to come to its end in one dialogue: each begins and ends with
+all that has come and is not read."""
 CONNECTIONS_MAX: Final = 128
 """As many as a dialogue has room for."""
 GROUPS_MAX: Final = 16
@@ -67,7 +68,7 @@ class Lender:
         self._replica, self._beats = replica, beats
         self._messaging = replica.messaging
         self._engine = replica.determinizer.engine
-        self._fellows, self._may_ask, self.deadline_ns = Fellows(replica), False, 0
+        self._fellows, self._may_ask, self.deadlines = Fellows(replica), False, Deadlines(replica)
         self._threads = Threads(replica)
         config = replica.config
         self._possible = (
@@ -124,18 +125,16 @@ class Lender:
             lane.flush()
         fellow = self._fellows.lend(groups, connections, may_ask=self._may_ask)
         beats = self._beats.lend(fellow, waits=waits)
+        until = self.deadlines.until(connections, patience_ns, self._may_ask, beats)
         numbers = (
-            *self._numbers(
-                thread, kinds, self._until(connections, patience_ns, is_beating=beats is not None)
-            ),
+            *self._numbers(thread, kinds, until),
             int(not replica.live and self._has_read_all(connections)),
             *who_is(replica.standing),
         )
         remotes = [remote_of(group_id, lane.held[group_id]) for group_id in groups]
         lent = [(groups.index(each.remote_group_id), *self._lent_of(each)) for each in connections]
-        most = max(numbers), *[max(each.numbers) for each in remotes], *[max(each[1]) for each in lent]
-        received = [message for each in connections for message in each.received]
-        if max(most) > LARGEST or any(max(each.timestamp, each.order_end) > LARGEST for each in received):
+        all_numbers = [numbers, *[each.numbers for each in remotes], *[each[1] for each in lent]]
+        if not _are_usual(all_numbers, connections):
             return None
         return Lent(
             numbers,
@@ -293,25 +292,12 @@ class Lender:
         return scheduler.quantum_calls, scheduler.calls, scheduler.pick_count
 
     def _deadline_ns(self) -> int:
-        """Also of threads that are parked: while one runs, the engine does not tell. When an answer to a
-        question is overdue is lent itself."""
-        self._replica.asking.is_lent = self._may_ask
-        self.deadline_ns = min(self._replica.next_deadline(), self._engine.outside.deadlines.earliest())
-        self._replica.asking.is_lent = False
-        return self.deadline_ns
+        return self.deadlines.next_ns(may_ask=self._may_ask)
 
-    def _until(self, connections: list[Connection], patience_ns: int, *, is_beating: bool) -> tuple[int, int]:
-        """When it is left, and when while messages come one soon after the other: for what cannot wait."""
-        timers, others_ns = self._replica.timers, self._engine.outside.deadlines.earliest()
-        if is_beating:
-            interval_ns = self._replica.config.timeouts.keep_alive_interval_ns
-            until = [timers.deadline_while_beating(connections, patience) for patience in (0, interval_ns)]
-            self.deadline_ns = min(until[1], others_ns)
-            return min(until[0], others_ns), self.deadline_ns
-        deadline_ns = self._deadline_ns()
-        if not patience_ns:
-            return deadline_ns, deadline_ns
-        if not self._replica.live:
-            return deadline_ns, timers.late_deadline_of_backup(patience_ns)
-        late_ns = timers.late_deadline(patience_ns, connections)
-        return deadline_ns, max(deadline_ns, min(late_ns, others_ns))
+
+def _are_usual(numbers: list[tuple[int, ...]], connections: list[Connection]) -> bool:
+    """None of them is too large, nor one of what was received."""
+    received = [
+        (each.timestamp, each.order_end) for connection in connections for each in connection.received
+    ]
+    return all(max(each) <= LARGEST for each in chain(numbers, received))

@@ -8,14 +8,12 @@ from llft.core.determinizer.token import TokenEngine
 from llft.core.dialogue_beats import BeatLender, MadeBeats, made_beats
 from llft.core.dialogue_connection import OfConnection
 from llft.core.dialogue_fellow import Fellows, MadeFellow
-from llft.core.dialogue_remote import NOTHING_HELD, tail_of
+from llft.core.dialogue_remote import MadeRemote, take_held
 from llft.core.dialogue_threads import MadeThreads, Threads, made_threads
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.kept import ReceivedMessage, SentMessage, next_key
-from llft.core.messaging.reflection import HeldOrder
 from llft.instant import NEVER
 from llft.journal.record import Collected
-from llft.wire.messages import OrderRange
 from llft.wire.order import OrderContext, OrderDecoder
 
 if TYPE_CHECKING:
@@ -67,17 +65,6 @@ class MadeConnection(NamedTuple):
     fragment_count: int
     fragments: list[bytes]
     """Of the next message, if it has begun to come: how many it has, and those that are here."""
-
-
-class MadeRemote(NamedTuple):
-    place: int
-    base: int
-    unreflected: int
-    watermark: int
-    committed: int
-    held: bytes
-    taken: list[tuple[int, int]]
-    """Datagrams, by the number of the first and how many there are with the next numbers."""
 
 
 class Made(NamedTuple):
@@ -148,7 +135,7 @@ class Taker:
         else:
             self._take_orders_logged(made, now)
         for remote in made.remotes:
-            self._take_held(self._messaging.lane.held[groups[remote.place]], remote)
+            take_held(self._messaging.lane.held[groups[remote.place]], remote)
         if made.fellow is not None:
             self._fellows.take(made.fellow)
         if made.beats is not None:
@@ -199,9 +186,11 @@ class Taker:
             c.ordered_partial = c.read_offset
 
     def _forget(self, connection: Connection, now: OfConnection) -> None:
-        """What all members had meanwhile is not here any more."""
+        """What all members had meanwhile is not here any more, nor what came before it."""
         c, replica = connection, self._replica
-        c.forget_delivered()
+        c.marks.clear()
+        while c.delivered:
+            c.forgotten.forget(c.delivered.popleft())
         c.forgotten.forget_many(now.gone_first, now.gone_last, now.gone_bytes, now.gone_checksum)
         c.members_timestamp = now.members_timestamp
         replica.outbox.note((Collected, c.connection_id, "delivered", c.members_timestamp))
@@ -275,18 +264,6 @@ class Taker:
             cursor.decoder = OrderDecoder(context, now.own_offset, cursor.decoder.count + read_on)
             cursor.passed_count += read_on
             cursor.fed = cursor.watermark = now.own_offset
-
-    def _take_held(self, held: HeldOrder, made: MadeRemote) -> None:
-        base, unreflected = made.base, made.unreflected
-        before = [piece for piece in held.pieces[: tail_of(held)] if piece.end > made.watermark]
-        held.watermark, held.committed = made.watermark, made.committed
-        if base == NOTHING_HELD:
-            held.pieces, held.unreflected = before, []
-            return
-        lent = [OrderRange(held.view, held.view_start, base, made.held)] if made.held else []
-        held.pieces = before + lent
-        rest = made.held[unreflected - base :]
-        held.unreflected = [(unreflected, rest)] if rest else []
 
     def _arm(self, connection: Connection, now: OfConnection) -> None:
         """Timers, and what else whoever hears or speaks disturbs."""

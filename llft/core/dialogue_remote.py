@@ -21,6 +21,17 @@ class Remote(NamedTuple):
     held: bytes
 
 
+class MadeRemote(NamedTuple):
+    place: int
+    base: int
+    unreflected: int
+    watermark: int
+    committed: int
+    held: bytes
+    taken: list[tuple[int, int]]
+    """Datagrams, by the number of the first and how many there are with the next numbers."""
+
+
 def remote_of(group_id: GroupId, held: HeldOrder) -> Remote:
     pieces = held.pieces[tail_of(held) :]
     data = b"".join([piece.data for piece in pieces])
@@ -37,8 +48,8 @@ def tail_of(held: HeldOrder) -> int:
 
 
 def ends_in_one_piece(held: HeldOrder) -> bool:
-    """What is not reflected is in what is lent, and its end, in as many parts as it may be; and all of that is
-    of the view that is believed."""
+    """What is not reflected is in what is lent, and its end, in as many parts as it may be; and all of that
+    is of the view that is believed."""
     if held.view == NO_VIEW:
         return False
     if not held.pieces:
@@ -61,3 +72,16 @@ def _of_held(held: HeldOrder, pieces: list[OrderRange]) -> tuple[int, ...]:
     unreflected = held.unreflected[0][0] if held.unreflected else end
     left_bytes = held.limit_bytes - (held.held_bytes - (end - start))
     return (start, unreflected, held.watermark, held.committed, left_bytes)
+
+
+def take_held(held: HeldOrder, made: MadeRemote) -> None:
+    base, unreflected = made.base, made.unreflected
+    before = [piece for piece in held.pieces[: tail_of(held)] if piece.end > made.watermark]
+    held.watermark, held.committed = made.watermark, made.committed
+    if base == NOTHING_HELD:
+        held.pieces, held.unreflected = before, []
+        return
+    lent = [OrderRange(held.view, held.view_start, base, made.held)] if made.held else []
+    held.pieces = before + lent
+    rest = made.held[unreflected - base :]
+    held.unreflected = [(unreflected, rest)] if rest else []

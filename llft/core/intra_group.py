@@ -112,7 +112,7 @@ class IntraGroup:
             self._send_piece(each, piece, to, MessageFlag.NONE)
         self.beat += 1
         header = self.header(MessageType.HEARTBEAT, _ASKING | self.replica.reticence.heartbeat_flags())
-        body = encode_body(self._heartbeat_body(self.messaging.lane.group_watermark))
+        body = encode_body(self.heartbeat_body(self.messaging.lane.group_watermark))
         self._send(Message(header, payload=body, order_start=offset, order_bytes=chunk), to)
         now_ns, interval_ns = self.outbox.now_ns, self.timeouts.heartbeat_interval_ns
         # To all, that was a beat: the next one of its own can wait, but not for ever (D-48). One that is due
@@ -176,9 +176,9 @@ class IntraGroup:
             self._send_heartbeat(self.replica.own_watermark(), flags, standing.view.birth_id)
 
     def _send_heartbeat(self, watermark: int, flags: MessageFlag, to: BirthId | None) -> None:
-        self.send(MessageType.HEARTBEAT, self._heartbeat_body(watermark), flags, to)
+        self.send(MessageType.HEARTBEAT, self.heartbeat_body(watermark), flags, to)
 
-    def _heartbeat_body(self, watermark: int) -> HeartbeatBody:
+    def heartbeat_body(self, watermark: int) -> HeartbeatBody:
         return HeartbeatBody(
             self.standing.birth_id,
             self.beat,
@@ -197,19 +197,6 @@ class IntraGroup:
         elif body.sender == standing.view.birth_id and header.source_view == standing.view:
             self.outbox.note((HeartbeatArrived, body.sender, interval_ns))
             self._on_primary_heartbeat(header, body)
-
-    def heartbeat_bytes(self) -> bytes:
-        """Of the body of the next one, but for what a dialogue puts there itself (D-77)."""
-        return encode_body(self._heartbeat_body(0))
-
-    def on_beat_of_backup(self, backup: BirthId, heard_ns: int, body: HeartbeatBody) -> None:
-        """At a primary: the last one that a dialogue heard of it."""
-        replica = self.replica
-        replica.detector.hear(backup, heard_ns)
-        replica.reticence.on_echo(body.echo)
-        replica.timers.hear_majority(heard_ns)
-        self.messaging.watermarks.report(backup, body.watermark, body.executed, has_past=True)
-        replica.asking.durability.report(backup, MessageFlag.NONE, body.executed)
 
     def on_beats(self, heard_ns: list[int], order_watermark: int, body: HeartbeatBody) -> None:
         """At a backup: what a dialogue heard of the primary, and when (D-74); the last one says it all."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from llft.core.dialogue_beats import Beats
-from llft.core.dialogue_fellow import Fellow
+from llft.core.dialogue_beats import Beats, MadeMember
+from llft.core.dialogue_fellow import Fellow, MadeFellow
+from llft.core.dialogue_made import Made
 from llft.identifiers import BirthId, GroupId
 from llft.runtime.transport.envelope import Channel
 
@@ -55,3 +56,18 @@ def beating_on(beats: Beats, transport: Line, life: tuple[int, int]) -> tuple[An
             return None
         members.append((line[0], member.sender, line[1], line[2], *member[2:]))
     return None if to is None else (*beats[2:7], to, members, *life)
+
+
+def note_taken(
+    transport: Line, made: Made, births: list[BirthId], fellow: BirthId, members: list[BirthId]
+) -> None:
+    """Which datagrams C has taken: of the primaries at the other ends, of who is asked or asks, and of those
+    whose beats it hears."""
+    for remote in made.remotes:
+        transport.heard_on_line(births[remote.place], remote.taken, Channel.TO_GROUP)
+    heard: list[tuple[BirthId, MadeFellow | MadeMember]] = []
+    heard += [] if made.fellow is None else [(fellow, made.fellow)]
+    heard += [] if made.beats is None else [(members[each.place], each) for each in made.beats.members]
+    for birth_id, each in heard:
+        transport.heard_on_line(birth_id, each.taken, Channel.TO_GROUP)
+        transport.heard_on_line(birth_id, each.taken_alone, Channel.TO_PROCESS)

@@ -32,10 +32,9 @@ from llft.past.birth_log import OPERATION_KINDS, encode_result
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.dialogue_calls import awaited, is_timed, on_line, operation_of, waits_for_another
 from llft.runtime.dialogue_kinds import KINDS, PARK, RECEIVE, SELECT, UNPARK
-from llft.runtime.dialogue_line import Line, beating_on, with_line
+from llft.runtime.dialogue_line import Line, beating_on, note_taken, with_line
 from llft.runtime.dialogue_witness import be_told
 from llft.runtime.native.pulse import NoPulse, Pulse
-from llft.runtime.transport.envelope import Channel
 
 if TYPE_CHECKING:
     from llft.runtime.driver import Driver
@@ -251,14 +250,7 @@ class Dialogues:
         if made.witnessed:
             assert driver.application.witness is not None, "it is begun and ended with the lock held"
             be_told(driver.application.witness, thread.number, self._fds, made)
-        for remote in made.remotes:
-            transport.heard_on_line(self._births[remote.place], remote.taken, Channel.TO_GROUP)
-        if made.fellow is not None:
-            transport.heard_on_line(self._fellow, made.fellow.taken, Channel.TO_GROUP)
-            transport.heard_on_line(self._fellow, made.fellow.taken_alone, Channel.TO_PROCESS)
-        for each in () if made.beats is None else made.beats.members:
-            transport.heard_on_line(self._members[each.place], each.taken, Channel.TO_GROUP)
-            transport.heard_on_line(self._members[each.place], each.taken_alone, Channel.TO_PROCESS)
+        note_taken(transport, made, self._births, self._fellow, self._members)
         for frame, records, first_ns in made.journal:
             driver.written = True
             driver.world.write_frame(frame, records, _stamp(driver.core.standing, first_ns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from llft.cli.measure.placement import place
 from llft.cli.measure.points import Sample
 from llft.cli.measure.running import Processes, Running
 
-TRIAL_REQUESTS = 5
+TRIAL_REQUESTS, TRIALS_MAX, TRIAL_SHARE = 5, 4, 0.25
 BATCH = 10
 FEWEST_BATCHES = 5
 FEWEST_REQUESTS, MOST_REQUESTS = 8, 50_000
@@ -52,11 +53,18 @@ class Side:
             self._connections = count
 
     def requests_in(self, workload: Workload, seconds: float) -> int:
-        """How many take about so long. The first few are slower than all others, and not counted."""
+        """How many take about so long. The first ones are slower than all others: it is tried with more and
+        more until they take a good part of that time."""
         self.connect(workload.connections)
         count = max(TRIAL_REQUESTS, 2 * workload.connections)
         self._ask(workload, count)
-        return count_for(seconds, self._ask(workload, count))
+        for _ in range(TRIALS_MAX):
+            began_s = time.monotonic()
+            us = self._ask(workload, count)
+            if time.monotonic() - began_s > TRIAL_SHARE * seconds:
+                break
+            count = max(count, count_for(TRIAL_SHARE * 2 * seconds, us))
+        return count_for(seconds, us)
 
     def sample(self, workload: Workload, requests: int) -> Sample:
         server = self.server.processes()

@@ -396,12 +396,6 @@ class Connection:
             self.forgotten.forget(delivered.popleft())
         return self.members_timestamp
 
-    def forget_delivered(self) -> None:
-        """All that is kept: what came behind it is forgotten already (D-77)."""
-        self.marks.clear()
-        while self.delivered:
-            self.forgotten.forget(self.delivered.popleft())
-
     def forget(self, message: ReceivedMessage) -> None:
         """A message goes before others that are still kept: all of them are in the digest then."""
         for kept in self.delivered:
