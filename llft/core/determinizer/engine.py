@@ -73,6 +73,10 @@ class Engine:
         for entry in entries:
             self.follow(entry)
 
+    def follow_locks(self, first: Entry, counts: list[int]) -> None:
+        """The same for entries of a mutex that differ in their counts alone."""
+        self.follow_all([(*first[:4], count, first[5]) for count in counts])
+
     def go_live(self, now_ns: int) -> None:
         """Results come from outside from now on, and nobody has been tried."""
         self.live = True

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 
 from llft.core.determinizer.claims import Attempted, Claims
 from llft.core.determinizer.engine import MAIN_THREAD, Engine, unsupported
+from llft.core.determinizer.mutex import DONE
 from llft.core.determinizer.operation_ids import SLEEP, SPAWN
 from llft.core.determinizer.operations import (
     Claim,
@@ -172,6 +173,16 @@ class OrderedEngine(Engine):
         self._backlog.append((self.followed_count, entry))
         self.admit()
 
+    def follow_locks(self, first: Entry, counts: list[int]) -> None:
+        """As one turn, where nothing is before them. Its thread waits for the first of them at most, so who
+        goes on is who would with each of them followed by itself."""
+        if self._backlog or first[5] != DONE:
+            super().follow_locks(first, counts)
+            return
+        self._check_alive(first)
+        self.followed_count += len(counts)
+        self._reproduce(self.gate.append(first, self.followed_count - len(counts) + 1, counts))
+
     def is_out(self, thread: ThreadId) -> bool:
         return thread in self._alive and thread not in self.parked
 
@@ -179,7 +190,7 @@ class OrderedEngine(Engine):
         """It is out, and no other thread is."""
         return self.is_out(thread) and len(self._alive) - len(self.parked) == 1 and not self.completions
 
-    def turns(self, thread: ThreadId, most: int) -> list[Entry]:
+    def turns(self, thread: ThreadId, most: int) -> list[tuple[Entry, list[int]]]:
         """At a backup: as the gate has them. None before a barrier: with the last entry before it others may
         go on."""
         return [] if self._backlog else self.gate.turns(thread, most)
@@ -233,9 +244,12 @@ class OrderedEngine(Engine):
                 backlog.popleft()
                 continue
             backlog.popleft()
-            if entry[2] <= self.last_thread and entry[2] not in self._alive:
-                raise diverged(entry[2], "the thread ended", entry)
+            self._check_alive(entry)
             self._reproduce(gate.append(entry, number))
+
+    def _check_alive(self, entry: Entry) -> None:
+        if entry[2] <= self.last_thread and entry[2] not in self._alive:
+            raise diverged(entry[2], "the thread ended", entry)
 
     def _reproduce(self, thread: ThreadId) -> None:
         """Let the thread go on if its call's entry is there and first; then who comes after it."""
