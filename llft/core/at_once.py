@@ -137,13 +137,14 @@ class Run(Heard):
         if not number:
             number = self._encoder().count + 1
             self._encoder().append_locks(first, counts)
+        elif not self._are_journalled():
+            return
         elif replica.overtaken or number + replica.followed_base != replica.journalled + 1:
             for behind, count in enumerate(counts):  # the journal has them in the order of the log
                 replica.on_consumed(number + behind, (*first[:4], count, first[5]))
             return
-        elif not self._consumed(len(counts)):
-            return
         else:
+            replica.journalled += len(counts)
             number += replica.followed_base
         replica.outbox.note_locks(number, first, counts)
 
@@ -156,8 +157,9 @@ class Run(Heard):
 
     def _consumed(self, count: int) -> bool:
         """At a backup, so many entries: whether they are to be journalled."""
-        replica = self._replica
-        if not (replica.outbox.journalling or replica.config.durable):
-            return False
-        replica.journalled += count
-        return True
+        if self._are_journalled():
+            self._replica.journalled += count
+        return self._are_journalled()
+
+    def _are_journalled(self) -> bool:
+        return self._replica.outbox.journalling or self._replica.config.durable

@@ -75,7 +75,7 @@ def reading(clock_id: int) -> int | None:
 
 
 class _Mutex:
-    """The same for the reference lane. A class of locks is made of it, which has `_acquire` and `_release`."""
+    """For the reference lane. A class of locks is made of it, which has `_acquire` and `_release`."""
 
     __slots__ = ("_mutex",)
     _mutex: int

@@ -18,7 +18,6 @@ from llft.core.determinizer.ordered_runs import CLAIM_CODE, RELEASE_CODE, Lent
 from llft.core.determinizer.runs import CLOCKS, NOTHING_CODE, RANDOM_BYTES_MAX, RANDOM_CODE
 from llft.core.replica import Replica
 
-
 _OTHER: Final = {CLAIM_CODE: RELEASE_CODE, RELEASE_CODE: CLAIM_CODE}
 
 

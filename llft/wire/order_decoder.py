@@ -120,8 +120,8 @@ class OrderDecoder:
         return entries
 
     def locks_behind(self, entry: Entry) -> list[int]:
-        """The last entry handed out was this one, of MUTEX: counts of those that follow it, as far as they are
-        whole and differ from it in nothing else. Maybe not all."""
+        """The last entry handed out was this one, of MUTEX: counts of those that follow it, as far as they
+        are whole and differ from it in nothing else. Maybe not all."""
         buffer, position, count = self._buffer, self._position, entry[4]
         head = mutex_head(entry[3])
         counts: list[int] = []

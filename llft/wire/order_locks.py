@@ -1,4 +1,4 @@
-"""Entries of one mutex that follow one another and differ in their counts alone: claims and releases of a thread.
+"""Entries of a mutex that follow one another and differ in counts alone: a thread's claims and releases.
 
 They are written and read many at a time. The bytes are those that `order_writers` gives to each of them by
 itself: a head, which is followed by the count where that is not the last one plus 1. The compiled lane reads

@@ -206,7 +206,13 @@ def test_a_mutex_that_is_free_is_claimed_and_released(runs: Any, mutexes: Mutexe
     assert not mutexes.release(7)
     open_ordered(runs, {8: 1}, {})
     assert [mutexes.claim(7), mutexes.claim(7), mutexes.claim(8)] == [True, False, False]
-    assert [mutexes.release(8), mutexes.release(8), mutexes.release(7), mutexes.claim(7), mutexes.claim(8)] == [
+    assert [
+        mutexes.release(8),
+        mutexes.release(8),
+        mutexes.release(7),
+        mutexes.claim(7),
+        mutexes.claim(8),
+    ] == [
         *(True, False, True),
         *(True, True),
     ]
@@ -362,7 +368,13 @@ def test_wrong_logs_are_refused(runs: Any) -> None:
         with pytest.raises((ValueError, OverflowError)):
             runs.open_log(threading.get_ident(), codes, values)
         assert not runs.is_open()
-    for codes, sizes in ((b"\0", [1, 1]), (b"\0", [2]), (b"\x12", [0]), (b"\x12", [-1]), (b"\x12", [1 << 40])):
+    for codes, sizes in (
+        (b"\0", [1, 1]),
+        (b"\0", [2]),
+        (b"\x12", [0]),
+        (b"\x12", [-1]),
+        (b"\x12", [1 << 40]),
+    ):
         with pytest.raises(ValueError, match="sizes"):
             runs.open_log(threading.get_ident(), codes, [1], sizes)
         assert not runs.is_open()

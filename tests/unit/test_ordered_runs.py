@@ -33,7 +33,17 @@ from llft.identifiers import BirthId, ViewId
 from llft.past.birth_log import OPERATION_KINDS, BirthLog, brief
 from llft.runtime.lending import births_in_order
 from llft.wire import order_decoder
-from llft.wire.order import GENERAL, MUTEX, REMOTE_VIEW, SOCKET, TIME, Entry, OrderContext, OrderDecoder, OrderEncoder
+from llft.wire.order import (
+    GENERAL,
+    MUTEX,
+    REMOTE_VIEW,
+    SOCKET,
+    TIME,
+    Entry,
+    OrderContext,
+    OrderDecoder,
+    OrderEncoder,
+)
 from tests.unit.compiled_parts import compiled_part
 from tests.unit.determinizer_world import FakeConnections
 

@@ -245,7 +245,7 @@ class _NextCalls:
         return RELEASE_CODE if held else CLAIM_CODE
 
     def pass_locks(self, mutex: int, counts: list[int]) -> int:
-        """How many of them are the next ones, of claims and releases in turns. The first one has been passed."""
+        """How many of them are next, as claims and releases in turns. The first one has been passed."""
         held = self._held[mutex]
         behind = len(counts) - 1
         if behind:
