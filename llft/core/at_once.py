@@ -135,8 +135,9 @@ class Run(Heard):
     def locked(self, number: int, first: Entry, counts: list[int]) -> None:
         replica = self._replica
         if not number:
-            number = self._encoder().count + 1
-            self._encoder().append_locks(first, counts)
+            encoder = self._encoder()
+            number = encoder.count + 1
+            encoder.append_locks(first, counts)
         elif not self._are_journalled():
             return
         elif replica.overtaken or number + replica.followed_base != replica.journalled + 1:

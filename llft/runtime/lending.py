@@ -149,6 +149,8 @@ def birth_of(thread: ThreadId, kind: int, about: int, result: Result) -> bytes:
 
 def births_in_order(thread: ThreadId, codes: bytes, values: list[Any], sizes: list[int]) -> bytes:
     """What the birth log has of calls in ordered mode, where it says of each that it was called, too."""
+    known: dict[tuple[int, int], tuple[bytes, bytes]] = {}
+    """Of mutexes: a program claims and releases the same ones again and again."""
     found: list[bytes] = []
     for at, (code, value) in enumerate(zip(codes, values, strict=True)):
         if code == RANDOM_CODE:
@@ -156,15 +158,20 @@ def births_in_order(thread: ThreadId, codes: bytes, values: list[Any], sizes: li
         elif code < CLAIM_CODE:
             found.append(birth_of(thread, READ_CLOCK, code, value))
         else:
-            found.append(births_of_locks(thread, code, value, sizes[at] if sizes else 1))
+            births = known.get((code, value))
+            if births is None:
+                births = known[code, value] = births_of_pair(thread, code, value)
+            once, pair = births
+            pairs, single = divmod(sizes[at] if sizes else 1, 2)
+            if pairs:
+                found.append(pair * pairs)
+            if single:
+                found.append(once)
     return b"".join(found)
 
 
-def births_of_locks(thread: ThreadId, code: int, mutex: int, size: int) -> bytes:
-    """Of so many claims and releases of one mutex, in turns."""
+def births_of_pair(thread: ThreadId, code: int, mutex: int) -> tuple[bytes, bytes]:
+    """Of a claim or a release of a mutex, and of that and the next one."""
     first, second = (RELEASE, CLAIM) if code == RELEASE_CODE else (CLAIM, RELEASE)
     once = birth_of(thread, first, mutex & BRIEF, True)
-    if size == 1:
-        return once
-    pairs = (once + birth_of(thread, second, mutex & BRIEF, True)) * (size // 2)
-    return pairs + once if size % 2 else pairs
+    return once, once + birth_of(thread, second, mutex & BRIEF, True)

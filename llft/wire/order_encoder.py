@@ -91,6 +91,8 @@ class OrderEncoder:
     def append_locks(self, first: Entry, counts: list[int]) -> None:
         """Entries of a mutex that follow one another, and differ from the first in counts alone."""
         self.append(first)
+        if len(counts) == 1:
+            return
         kind, pick, thread, mutex, _, result = first
         if result != 1:
             for count in counts[1:]:

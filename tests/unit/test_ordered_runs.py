@@ -45,7 +45,7 @@ from llft.wire.order import (
     OrderEncoder,
 )
 from tests.unit.compiled_parts import compiled_part
-from tests.unit.determinizer_world import FakeConnections
+from tests.unit.determinizer_world import FakeConnections, together
 
 pytestmark = pytest.mark.reference  # stand-ins for parts of the core
 
@@ -242,20 +242,6 @@ def following(log: list[Entry]) -> Member:
             to.follow_all(alike)
     backup.begin()
     return backup
-
-
-def together(log: list[Entry]) -> list[list[Entry]]:
-    found: list[list[Entry]] = []
-    for entry in log:
-        if found and entry[0] == MUTEX and alike(found[-1][0], entry):
-            found[-1].append(entry)
-        else:
-            found.append([entry])
-    return found
-
-
-def alike(one: Entry, other: Entry) -> bool:
-    return one[:4] == other[:4] and one[5] == other[5] == 1
 
 
 @given(todos, cuts, cuts)
