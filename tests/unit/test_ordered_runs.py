@@ -24,7 +24,13 @@ from llft.core.determinizer.operations import (
     TryClaim,
 )
 from llft.core.determinizer.ordered import OrderedEngine
-from llft.core.determinizer.ordered_runs import CLAIM_CODE, ORDERED_RUN_MAX, RELEASE_CODE, OrderedRuns
+from llft.core.determinizer.ordered_runs import (
+    CLAIM_CODE,
+    ITEMS_MAX,
+    ORDERED_RUN_MAX,
+    RELEASE_CODE,
+    OrderedRuns,
+)
 from llft.core.determinizer.outside import BLOCKED
 from llft.core.determinizer.replay_gate import ReplayGate
 from llft.core.determinizer.runs import CLOCKS, RANDOM_CODE, Heard
@@ -314,7 +320,7 @@ def test_at_a_backup_a_run_ends_before_what_another_thread_waits_for() -> None:
     assert backup.others == [True]
 
 
-def entries(turns: list[tuple[Entry, list[int]]]) -> list[Entry]:
+def entries(turns: Iterator[tuple[Entry, list[int]]]) -> list[Entry]:
     return [(*entry[:4], count, *entry[5:]) for entry, counts in turns for count in counts or entry[4:5]]
 
 
@@ -327,11 +333,11 @@ def test_turns_of_a_thread_end_where_another_one_comes_first_or_next() -> None:
         gate.append(entry, number)
     assert entries(gate.turns(1, 9)) == own, "the other thread's claim comes before the last one"
     assert entries(gate.turns(1, 2)) == own[:2]
-    assert gate.turns(3, 9) == []
+    assert entries(gate.turns(3, 9)) == []
     gate.append(others[1], 6)
     assert entries(gate.turns(1, 9)) == own[:2], "and after the release"
     assert gate.take_turns(1, 2) == [(1, own[0], []), (2, own[1], [])]
-    assert gate.turns(1, 9) == []
+    assert entries(gate.turns(1, 9)) == []
     assert gate.outstanding == 4
 
 
@@ -351,6 +357,27 @@ def test_what_is_lent_ends_before_anything_that_is_not_as_it_should_be() -> None
         backup.determinizer.follow_all([(TIME, 0, 1, 0, 50), lock, (MUTEX, 0, 1, PASSING, 2, 1), other])
         lent = bytes((0, CLAIM_CODE, RELEASE_CODE)), [50, PASSING, PASSING], [1, 1, 1]
         assert backup.runs.logged(1) == lent, other
+
+
+def test_what_is_lent_is_looked_for_no_further_than_it_goes() -> None:
+    """A backup that is behind has thousands of entries, and is lent a run with every few of them."""
+    looked_at: list[Entry] = []
+
+    class Watched(ReplayGate):
+        def turns(self, thread: int, most: int) -> Iterator[tuple[Entry, list[int]]]:
+            for turn in super().turns(thread, most):
+                looked_at.append(turn[0])
+                yield turn
+
+    backup = Member(live=False)
+    backup.engine.gate = Watched()
+    clocks: list[Entry] = [(TIME, 0, 1, 0, 50 + at) for at in range(2 * ITEMS_MAX)]
+    backup.determinizer.follow_all([clocks[0], (SOCKET, 0, 1, 1, 1, b""), *clocks])
+    assert len(backup.runs.logged(1)[1]) == 1
+    assert len(looked_at) == 2
+    behind = Member(live=False)
+    behind.determinizer.follow_all(clocks)
+    assert len(behind.runs.logged(1)[1]) == ITEMS_MAX
 
 
 def test_a_thread_that_does_something_else_than_its_run_has_diverged() -> None:

@@ -13,7 +13,7 @@ when all before it are consumed. While `held`, a live engine completes nothing t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 from llft.core.determinizer.claims import Attempted, Claims
@@ -190,10 +190,10 @@ class OrderedEngine(Engine):
         """It is out, and no other thread is."""
         return self.is_out(thread) and len(self._alive) - len(self.parked) == 1 and not self.completions
 
-    def turns(self, thread: ThreadId, most: int) -> list[tuple[Entry, list[int]]]:
+    def turns(self, thread: ThreadId, most: int) -> Iterator[tuple[Entry, list[int]]]:
         """At a backup: as the gate has them. None before a barrier: with the last entry before it others may
         go on."""
-        return [] if self._backlog else self.gate.turns(thread, most)
+        return iter(()) if self._backlog else self.gate.turns(thread, most)
 
     def statistics(self) -> dict[str, int]:
         return super().statistics() | {"outstanding": self.gate.outstanding + len(self._backlog)}

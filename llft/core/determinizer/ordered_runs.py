@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from llft.core.determinizer.counts import note_count
+from llft.core.determinizer.counts import COUNTS_MANY, note_count
 from llft.core.determinizer.mutex import DONE
 from llft.core.determinizer.operation_ids import RANDOM
 from llft.core.determinizer.operations import PASSING_MUTEX
@@ -35,6 +35,8 @@ RELEASE_CODE: Final = 19
 item of a run: its code is that of the first of them."""
 ORDERED_RUN_MAX: Final = 2048
 """Nobody has to be given the token: as many calls as the core may be told of at a time."""
+ITEMS_MAX: Final = 256
+"""As many as a table has room for."""
 NO_PICK: Final = 0
 SINGLE: Final[list[int]] = []
 """In the place of sizes: every item is one call."""
@@ -79,7 +81,7 @@ class OrderedRuns:
             codes.append(code)
             values.append(entry[5] if code == RANDOM_CODE else entry[4] if code < CLOCKS else entry[3])
             sizes.append(size)
-            if counts and size < len(counts):
+            if len(codes) == ITEMS_MAX or (counts and size < len(counts)):
                 break
         return bytes(codes), values, sizes
 
@@ -126,6 +128,8 @@ class OrderedRuns:
     def _lock_on(self, thread: ThreadId, mutex: int, code: int, size: int) -> list[int]:
         """Claims and releases of one mutex, in turns, so many: N of their entries. All that lies between the
         first and the last two leaves the tables as it found them, but for N."""
+        if code == CLAIM_CODE and size % 2 == 0 and self._leaves_nothing(mutex):
+            return [1, 2] * (size // 2)
         key = (MUTEX, mutex)
         counts = [self._lock(thread, mutex, code)]
         between = (size - 2) // 2 * 2
@@ -136,6 +140,15 @@ class OrderedRuns:
         for at in range(len(counts), size):
             counts.append(self._lock(thread, mutex, code if at % 2 == 0 else _OTHER[code]))
         return counts
+
+    def _leaves_nothing(self, mutex: int) -> bool:
+        """Who claims it and releases it leaves no trace: it is free, and of a passing one nothing is kept
+        then; nor are there so many counts that one more has some of them forgotten."""
+        engine = self._engine
+        known = engine.outside.counts
+        if mutex < PASSING_MUTEX or len(known) + 1 >= COUNTS_MANY:
+            return False
+        return not engine.mutexes.is_held(mutex) and (MUTEX, mutex) not in known
 
     def _lock(self, thread: ThreadId, mutex: int, code: int) -> int:
         """Claim or release it, as `Claims` does: N of its entry."""

@@ -19,6 +19,7 @@ is suspended until the first entry of the queue is its own. Laws:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 from llft.errors import DivergenceError, InvariantError
@@ -120,14 +121,14 @@ class ReplayGate:
         own = self._program_order.get(thread)
         return own[0].entry if own else None
 
-    def turns(self, thread: ThreadId, most: int) -> list[tuple[Entry, list[int]]]:
+    def turns(self, thread: ThreadId, most: int) -> Iterator[tuple[Entry, list[int]]]:
         """The thread's next entries, as far as nobody else's come first on the same operation, or next: of
-        each turn the first of them, and N of all, or ONE."""
-        found: list[tuple[Entry, list[int]]] = []
+        each turn the first of them, and N of all, or ONE. One by one, for there may be many more than are
+        wanted."""
         passed: dict[OperationId, int] = {}
         own = self._program_order.get(thread)
         if own is None:
-            return found
+            return
         for turn in own:
             at, queue = passed.get(turn.operation_id, 0), self._order_info[turn.operation_id]
             if queue[at] is not turn:
@@ -136,12 +137,11 @@ class ReplayGate:
             size = min(turn.size - is_last, most)
             if size:
                 counts = turn.counts
-                found.append((turn.entry, counts and counts[turn.at : turn.at + size]))
+                yield turn.entry, counts and counts[turn.at : turn.at + size]
             most -= size
             if size < turn.size:
                 break
             passed[turn.operation_id] = at + 1
-        return found
 
     def take_turns(self, thread: ThreadId, count: int) -> list[tuple[int, Entry, list[int]]]:
         """So many of them, consumed: of each turn number and first entry, and N of all, or ONE."""
