@@ -76,7 +76,7 @@ MESSAGING = (
     taken("35 yes", "messaging.offering:offered", "return min(limit, available)"),
     taken("35 no", "messaging.offering:offered", "return 0 if connection.at_end"),
     taken("36", f"{SOCKETS}take", "first = connection.received[0]"),
-    taken("38", "replica:Replica.follow_log", "self.determinizer.follow(entry)"),
+    taken("38", "replica:Replica.follow_log", "to.follow(entry)"),
     taken("40 yes", "messaging.ordering:Cursor._order_read", "message = connection.find_received("),
     taken("40 no", "messaging.ordering:Cursor._order_read", "self._want_more(connection)"),
     taken("42", f"{CONNECTION}_move_to_delivered", "self.delivered.append(message)"),
