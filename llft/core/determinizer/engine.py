@@ -156,6 +156,13 @@ class Engine:
         outside.clock.restore(state["clock"], lambda clock_id: local_clock(clock_id) - age_ns)
 
 
+def own_result(completions: list[Completion], thread: ThreadId) -> Result:
+    """Of a call that has just been completed. The thread has not gone on: it is its only completion."""
+    at = next(at for at, (what, whose, _) in enumerate(completions) if whose == thread and what == "resume")
+    result: Result = completions.pop(at)[2]  # type: ignore[assignment]  # "resume" carries a result
+    return result
+
+
 def unsupported(operation: object) -> UnsupportedOperationError:
     return UnsupportedOperationError(
         "operation_unknown", "use the operations of llft.core.determinizer.operations", operation=operation

@@ -83,9 +83,10 @@ class ReplayGate:
         if entry[0] not in _CLASS:
             raise InvariantError("entry_not_for_the_gate", entry=entry)
         turn = Turn(number, entry, counts)
-        queue = self._order_info.get(turn.operation_id)
+        operation_id = turn.operation_id
+        queue = self._order_info.get(operation_id)
         if queue is None:
-            queue = self._order_info[turn.operation_id] = deque()
+            queue = self._order_info[operation_id] = deque()
         queue.append(turn)
         own = self._program_order.get(entry[2])
         if own is None:
