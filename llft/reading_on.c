@@ -17,8 +17,10 @@
 #ifdef Py_GIL_DISABLED
 #error "law 1 is the interpreter's lock"
 #endif
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <structmember.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -26,17 +28,23 @@
 
 enum { LEVELS_NEEDED = 64, ITEMS_MAX = 256, RANDOM = 16, RANDOM_MAX = 256, NOTHING = 17, CLAIM = 18, RELEASE = 19 };
 
+/* Claims and releases of one mutex that follow one another, in turns, are one item: with the code of the first
+ * of them, and their number as its size. Every other call is an item of its own. */
 static struct {
     unsigned long thread; /* to whom it is lent; 0: to nobody */
-    int limit, used;
+    int limit, made;      /* calls */
+    int items, at;        /* at a backup: of the log, and the item whose turn it is; at a primary: room, and how many there are */
+    int done;             /* at a backup: so many of that item's calls */
+    bool has_locks;
     long long idle; /* at a primary: where there is nothing to be read; -1: nowhere that is known */
     PyObject *log; /* at a backup: what the calls give, by their places. At a primary there is none. */
     PyObject *held, *awaited; /* at a primary in ordered mode: dictionaries of mutexes, as they were when it was lent */
     uint8_t codes[ITEMS_MAX];
+    int sizes[ITEMS_MAX];
     union {
         int64_t number;
         PyObject *object;
-    } items[ITEMS_MAX];
+    } values[ITEMS_MAX];
     struct {
         int64_t offset, last, local;
     } clocks[CLOCKS];
@@ -81,13 +89,18 @@ int was_made(void) {
     return done ? 0 : -1;
 }
 
-static int may_call(void) {
-    return run.thread && run.thread == PyThread_get_thread_ident() && run.used < run.limit &&
-           may_be_counted(LEVELS_NEEDED);
+static inline bool is_lent_here(void) {
+    return run.thread && run.thread == PyThread_get_thread_ident() && run.made < run.limit;
 }
 
+static int may_call(void) {
+    return is_lent_here() && run.at < run.items && may_be_counted(LEVELS_NEEDED);
+}
+
+/* An item of one call. */
 static inline void was_called(void) {
-    run.used++;
+    run.sizes[run.at++] = 1;
+    run.made++;
     calls++;
 }
 
@@ -100,16 +113,16 @@ static int read_clock(int clock_id, int64_t *value) {
         return 0;
     int64_t local = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     if (run.log) {
-        if (run.codes[run.used] != clock_id)
+        if (run.codes[run.at] != clock_id)
             return 0;
-        *value = PyLong_AsLongLong(PyList_GET_ITEM(run.log, run.used)); /* was tried when it was lent */
+        *value = run.values[run.at].number;
         run.clocks[clock_id].local = local;
     } else {
         if (__builtin_add_overflow(local, run.clocks[clock_id].offset, value) || *value < run.clocks[clock_id].last)
             return 0;
         run.clocks[clock_id].last = *value;
-        run.codes[run.used] = (uint8_t)clock_id;
-        run.items[run.used].number = *value;
+        run.codes[run.at] = (uint8_t)clock_id;
+        run.values[run.at].number = *value;
     }
     was_called();
     return 1;
@@ -166,13 +179,13 @@ static PyObject *nothing(PyObject *module, PyObject *argument) {
     if (fd < 0 || !may_call())
         Py_RETURN_FALSE;
     if (run.log) {
-        if (run.codes[run.used] != NOTHING || PyLong_AsLongLong(PyList_GET_ITEM(run.log, run.used)) != fd)
+        if (run.codes[run.at] != NOTHING || run.values[run.at].number != fd)
             Py_RETURN_FALSE;
     } else {
         if (fd != run.idle)
             Py_RETURN_FALSE;
-        run.codes[run.used] = NOTHING;
-        run.items[run.used].number = fd;
+        run.codes[run.at] = NOTHING;
+        run.values[run.at].number = fd;
     }
     was_called();
     Py_RETURN_TRUE;
@@ -182,14 +195,18 @@ static PyObject *nothing(PyObject *module, PyObject *argument) {
 
 /* No collection is made behind a claim or a release (`interpose.passage`), however many calls there were. */
 static int may_lock(void) {
-    return run.thread && run.thread == PyThread_get_thread_ident() && run.used < run.limit && waiting &&
-           !PyList_GET_SIZE(waiting) && is_plain(LEVELS_NEEDED);
+    return is_lent_here() && waiting && !PyList_GET_SIZE(waiting) && is_plain(LEVELS_NEEDED);
+}
+
+/* What comes behind so many of an item's calls. */
+static inline int code_behind(int code, int size) {
+    return size % 2 ? CLAIM + RELEASE - code : code;
 }
 
 static int is_held(PyObject *number, int64_t mutex) {
-    for (int at = run.used - 1; at >= 0; at--)
-        if (run.codes[at] >= CLAIM && run.items[at].number == mutex)
-            return run.codes[at] == CLAIM;
+    for (int at = run.at - 1; at >= 0; at--)
+        if (run.codes[at] >= CLAIM && run.values[at].number == mutex)
+            return code_behind(run.codes[at], run.sizes[at]) == RELEASE;
     return PyDict_Contains(run.held, number);
 }
 
@@ -203,39 +220,133 @@ static int is_plain_lock(PyObject *number, int64_t mutex, int code) {
     return !awaited && held == (code == RELEASE);
 }
 
-/* Whether it is done. False: it goes the usual way. */
-static PyObject *lock(PyObject *number, int code) {
-    int overflow, is_made;
-    long long mutex = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (mutex == -1 && PyErr_Occurred())
-        return NULL;
-    if (mutex < 0 || !may_lock())
-        Py_RETURN_FALSE;
-    if (run.log)
-        is_made = run.codes[run.used] == code && PyLong_AsLongLong(PyList_GET_ITEM(run.log, run.used)) == mutex;
-    else
-        is_made = is_plain_lock(number, mutex, code);
-    if (is_made < 0)
-        return NULL;
-    if (!is_made)
-        Py_RETURN_FALSE;
-    if (!run.log) {
-        run.codes[run.used] = (uint8_t)code;
-        run.items[run.used].number = mutex;
+/* 1: it is done; 0: it goes the usual way; -1: an exception. */
+static int lock_in_log(int64_t mutex, int code) {
+    if (run.at >= run.items || run.values[run.at].number != mutex ||
+        run.codes[run.at] < CLAIM || code_behind(run.codes[run.at], run.done) != code)
+        return 0;
+    if (++run.done == run.sizes[run.at]) {
+        run.at++;
+        run.done = 0;
     }
-    was_called();
-    Py_RETURN_TRUE;
+    return 1;
 }
 
-static PyObject *claim(PyObject *module, PyObject *number) { return (void)module, lock(number, CLAIM); }
+static int lock_live(PyObject *number, int64_t mutex, int code) {
+    int last = run.at - 1;
+    if (last >= 0 && run.codes[last] >= CLAIM && run.values[last].number == mutex) {
+        if (code_behind(run.codes[last], run.sizes[last]) != code)
+            return 0;
+        run.sizes[last]++;
+        return 1;
+    }
+    int is_plain_one = run.at < run.items ? is_plain_lock(number, mutex, code) : 0;
+    if (is_plain_one > 0) {
+        run.codes[run.at] = (uint8_t)code;
+        run.values[run.at].number = mutex;
+        run.sizes[run.at++] = 1;
+        run.has_locks = true;
+    }
+    return is_plain_one;
+}
 
-static PyObject *release(PyObject *module, PyObject *number) { return (void)module, lock(number, RELEASE); }
+static inline int lock_number(PyObject *number, int64_t mutex, int code) {
+    if (!may_lock())
+        return 0;
+    int is_made = run.log ? lock_in_log(mutex, code) : lock_live(number, mutex, code);
+    if (is_made > 0) {
+        run.made++;
+        calls++;
+    }
+    return is_made;
+}
+
+/* What the program has of a mutex: claims and releases without arguments need no frame of Python's in a run.
+ * All others are methods of the class that is made of this one (`interpose.ordered_locks`). */
+typedef struct {
+    PyObject_HEAD
+    PyObject *number;
+} mutex_object;
+
+static PyObject *usual_acquire, *usual_release; /* names */
+
+static void mutex_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(((mutex_object *)self)->number);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* 1: done; 0: the usual way. */
+static int lock_object(PyObject *self, int code) {
+    PyObject *number = ((mutex_object *)self)->number;
+    int overflow;
+    if (!run.thread || !number || !PyLong_CheckExact(number))
+        return 0;
+    long long mutex = PyLong_AsLongLongAndOverflow(number, &overflow);
+    return mutex < 0 ? 0 : lock_number(number, mutex, code);
+}
+
+static PyObject *mutex_acquire(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+    bool is_plain_one = !names && (!count || (count == 1 && arguments[0] == Py_True));
+    int done = is_plain_one ? lock_object(self, CLAIM) : 0;
+    if (done)
+        return done < 0 ? NULL : Py_NewRef(Py_True);
+    PyObject *method = PyObject_GetAttr(self, usual_acquire), *result = NULL;
+    if (method)
+        result = PyObject_Vectorcall(method, arguments, (size_t)count, names);
+    Py_XDECREF(method);
+    return result;
+}
+
+static PyObject *mutex_release(PyObject *self, PyObject *none) {
+    (void)none;
+    int done = lock_object(self, RELEASE);
+    if (done)
+        return done < 0 ? NULL : Py_NewRef(Py_None);
+    return PyObject_CallMethodNoArgs(self, usual_release);
+}
+
+static PyObject *mutex_enter(PyObject *self, PyObject *none) { return (void)none, mutex_acquire(self, NULL, 0, NULL); }
+
+static PyObject *mutex_exit(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    (void)arguments, (void)count;
+    return mutex_release(self, NULL);
+}
+
+#define ACQUIRE(name) {name, (PyCFunction)(void (*)(void))mutex_acquire, METH_FASTCALL | METH_KEYWORDS, "Claim it."}
+#define LET_GO(name) {name, mutex_release, METH_NOARGS, "Release it."}
+static PyMethodDef mutex_methods[] = {
+    ACQUIRE("acquire"), ACQUIRE("acquire_lock"), LET_GO("release"), LET_GO("release_lock"),
+    {"__enter__", mutex_enter, METH_NOARGS, "Claim it."},
+    {"__exit__", (PyCFunction)(void (*)(void))mutex_exit, METH_FASTCALL, "Release it."},
+    {0},
+};
+static PyMemberDef mutex_members[] = {{"_mutex", T_OBJECT_EX, offsetof(mutex_object, number), 0, "Its number."}, {0}};
+static PyType_Slot mutex_slots[] = {
+    {Py_tp_dealloc, mutex_dealloc}, {Py_tp_methods, mutex_methods}, {Py_tp_members, mutex_members}, {0},
+};
+static PyType_Spec mutex_spec = {
+    .name = "llft.reading_on.Mutex",
+    .basicsize = sizeof(mutex_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = mutex_slots,
+};
+
+static int add_mutex(PyObject *module) {
+    usual_acquire = PyUnicode_InternFromString("_acquire");
+    usual_release = PyUnicode_InternFromString("_release");
+    PyObject *type = usual_acquire && usual_release ? PyType_FromSpec(&mutex_spec) : NULL;
+    int failed = !type || PyModule_AddObjectRef(module, "Mutex", type);
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
 
 /* -- random bytes ------------------------------------------------------------------------------------ */
 
 static PyObject *drawn_at_backup(Py_ssize_t size) {
-    PyObject *data = PyList_GET_ITEM(run.log, run.used);
-    if (run.codes[run.used] != RANDOM || !PyBytes_CheckExact(data) || PyBytes_GET_SIZE(data) != size)
+    PyObject *data = PyList_GET_ITEM(run.log, run.at);
+    if (run.codes[run.at] != RANDOM || !PyBytes_CheckExact(data) || PyBytes_GET_SIZE(data) != size)
         return NULL;
     return Py_NewRef(data);
 }
@@ -248,8 +359,8 @@ static PyObject *drawn_at_primary(Py_ssize_t size) {
         Py_XDECREF(data);
         return NULL;
     }
-    run.codes[run.used] = RANDOM;
-    run.items[run.used].object = Py_NewRef(data);
+    run.codes[run.at] = RANDOM;
+    run.values[run.at].object = Py_NewRef(data);
     return data;
 }
 
@@ -305,11 +416,12 @@ static PyObject *function(PyObject *module, PyObject *const *arguments, Py_ssize
 
 static void forget(void) {
     if (!run.log)
-        for (int at = 0; at < run.used; at++)
+        for (int at = 0; at < run.at; at++)
             if (run.codes[at] == RANDOM)
-                Py_DECREF(run.items[at].object);
+                Py_DECREF(run.values[at].object);
     run.thread = 0;
-    run.limit = run.used = 0;
+    run.limit = run.made = run.items = run.at = run.done = 0;
+    run.has_locks = false;
     Py_CLEAR(run.log);
     Py_CLEAR(run.held);
     Py_CLEAR(run.awaited);
@@ -317,9 +429,9 @@ static void forget(void) {
 
 /* Calls that nobody was told of would be lost. */
 static int is_free(void) {
-    if (run.used)
+    if (run.made)
         PyErr_SetString(PyExc_RuntimeError, "a run is lent, and was used");
-    return !run.used;
+    return !run.made;
 }
 
 static PyObject *open_live(PyObject *module, PyObject *arguments) {
@@ -343,35 +455,51 @@ static PyObject *open_live(PyObject *module, PyObject *arguments) {
         run.clocks[at].offset = offsets[at];
         run.clocks[at].last = lasts[at];
     }
-    run.limit = limit < ITEMS_MAX ? limit : ITEMS_MAX;
+    run.limit = limit;
+    run.items = ITEMS_MAX;
     run.thread = thread;
     Py_RETURN_NONE;
+}
+
+static int read_item(int at, PyObject *value, PyObject *size) {
+    long calls_of_it = size ? PyLong_AsLong(size) : 1;
+    if (calls_of_it < 1 || calls_of_it > INT_MAX - run.limit || (calls_of_it > 1 && run.codes[at] < CLAIM))
+        return 0;
+    run.sizes[at] = (int)calls_of_it;
+    run.limit += (int)calls_of_it;
+    if (run.codes[at] == RANDOM)
+        return 1;
+    run.values[at].number = PyLong_Check(value) ? PyLong_AsLongLong(value) : -1;
+    return PyLong_Check(value) && !PyErr_Occurred();
+}
+
+static int read_log(const Py_buffer *codes, PyObject *values, PyObject *sizes) {
+    if (PyList_GET_SIZE(values) != codes->len || (sizes && PyList_GET_SIZE(sizes) != codes->len))
+        return 0;
+    forget();
+    int items = (int)(codes->len < ITEMS_MAX ? codes->len : ITEMS_MAX);
+    for (int at = 0; at < items; at++) {
+        run.codes[at] = ((uint8_t *)codes->buf)[at];
+        run.has_locks |= run.codes[at] >= CLAIM;
+        if (!read_item(at, PyList_GET_ITEM(values, at), sizes ? PyList_GET_ITEM(sizes, at) : NULL))
+            return 0;
+    }
+    run.items = items;
+    return 1;
 }
 
 static PyObject *open_log(PyObject *module, PyObject *arguments) {
     (void)module;
     unsigned long thread;
     Py_buffer codes;
-    PyObject *values;
-    if (!PyArg_ParseTuple(arguments, "ky*O!", &thread, &codes, &PyList_Type, &values))
+    PyObject *values, *sizes = NULL;
+    if (!PyArg_ParseTuple(arguments, "ky*O!|O!", &thread, &codes, &PyList_Type, &values, &PyList_Type, &sizes))
         return NULL;
-    if (!is_free()) {
-        PyBuffer_Release(&codes);
-        return NULL;
-    }
-    int count = (int)(codes.len < ITEMS_MAX ? codes.len : ITEMS_MAX), sound = PyList_GET_SIZE(values) == codes.len;
-    forget();
-    for (int at = 0; sound && at < count; at++) {
-        PyObject *value = PyList_GET_ITEM(values, at);
-        run.codes[at] = ((uint8_t *)codes.buf)[at];
-        if (run.codes[at] != RANDOM)
-            sound = PyLong_Check(value) && (PyLong_AsLongLong(value) != -1 || !PyErr_Occurred());
-    }
+    int sound = is_free() && read_log(&codes, values, sizes && PyList_GET_SIZE(sizes) ? sizes : NULL);
     PyBuffer_Release(&codes);
     if (!sound)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "as many values as codes expected");
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "as many values and sizes as codes expected");
     run.log = Py_NewRef(values);
-    run.limit = count;
     run.thread = thread;
     Py_RETURN_NONE;
 }
@@ -381,11 +509,11 @@ static PyObject *is_open(PyObject *module, PyObject *none) {
     return PyBool_FromLong(run.thread != 0 || dialogue.ident != 0);
 }
 
-static PyObject *items_made(int used) {
-    PyObject *values = PyList_New(used);
-    for (int at = 0; values && at < used; at++) {
-        PyObject *value = run.codes[at] == RANDOM ? Py_NewRef(run.items[at].object)
-                                                  : PyLong_FromLongLong(run.items[at].number);
+static PyObject *values_made(int items) {
+    PyObject *values = PyList_New(items);
+    for (int at = 0; values && at < items; at++) {
+        PyObject *value = run.codes[at] == RANDOM ? Py_NewRef(run.values[at].object)
+                                                  : PyLong_FromLongLong(run.values[at].number);
         if (!value)
             Py_CLEAR(values);
         else
@@ -394,21 +522,38 @@ static PyObject *items_made(int used) {
     return values;
 }
 
-/* What was called: codes, what the calls gave, and when the local clocks were read last. None: nothing was. */
+/* Of how many calls each item is; none where each is of one. */
+static PyObject *sizes_made(int items) {
+    PyObject *sizes = PyList_New(run.has_locks ? items : 0);
+    for (int at = 0; sizes && run.has_locks && at < items; at++) {
+        PyObject *size = PyLong_FromLong(run.sizes[at]);
+        if (!size)
+            Py_CLEAR(sizes);
+        else
+            PyList_SET_ITEM(sizes, at, size);
+    }
+    return sizes;
+}
+
+/* What was called: codes, what the calls gave, when the local clocks were read last, and sizes. None: nothing was. */
 static PyObject *close_run(PyObject *module, PyObject *none) {
     (void)module, (void)none;
     PyObject *result = NULL;
-    int used = run.used;
     run.thread = 0; /* whatever is run by what follows makes its calls the usual way */
-    if (!used) {
+    if (!run.made) {
         forget();
         Py_RETURN_NONE;
     }
-    PyObject *values = run.log ? PyList_GetSlice(run.log, 0, used) : items_made(used);
-    if (values)
-        result = Py_BuildValue("y#N(LLL)", (char *)run.codes, (Py_ssize_t)used, values,
+    int items = run.at;
+    if (run.done)
+        run.sizes[items++] = run.done;
+    PyObject *values = run.log ? PyList_GetSlice(run.log, 0, items) : values_made(items), *sizes = sizes_made(items);
+    if (values && sizes)
+        result = Py_BuildValue("y#O(LLL)O", (char *)run.codes, (Py_ssize_t)items, values,
                                (long long)run.clocks[0].local, (long long)run.clocks[1].local,
-                               (long long)run.clocks[2].local);
+                               (long long)run.clocks[2].local, sizes);
+    Py_XDECREF(values);
+    Py_XDECREF(sizes);
     forget();
     return result;
 }
@@ -461,8 +606,6 @@ static PyMethodDef methods[] = {
     {"function", (PyCFunction)(void (*)(void))function, METH_FASTCALL, "A function of the program's, by its name."},
     {"reading", reading, METH_O, "A reading of this clock, or None: it goes the usual way."},
     {"nothing", nothing, METH_O, "Whether a read of this descriptor finds nothing; False: it goes the usual way."},
-    {"claim", claim, METH_O, "Claim a mutex; False: it goes the usual way."},
-    {"release", release, METH_O, "Release a mutex; False: it goes the usual way."},
     {"open_live", open_live, METH_VARARGS, "Lend a thread so many calls, at a primary."},
     {"open_log", open_log, METH_VARARGS, "Lend a thread what the log says of its next calls."},
     {"is_open", is_open, METH_NOARGS, "Whether a run is lent."},
@@ -479,7 +622,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "llft.reading_on"
 
 PyMODINIT_FUNC PyInit_reading_on(void) {
     PyObject *module = PyModule_Create(&definition);
-    if (module && begin_dialogues(module) < 0)
+    if (module && (begin_dialogues(module) < 0 || add_mutex(module) < 0))
         Py_CLEAR(module);
     return module;
 }

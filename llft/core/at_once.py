@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llft.core.determinizer.operations import Operation, Result
 from llft.core.determinizer.ordered import OrderedEngine
-from llft.core.determinizer.ordered_runs import OrderedRuns
+from llft.core.determinizer.ordered_runs import SINGLE, Lent, OrderedRuns
 from llft.core.determinizer.outside import BLOCKED, Stage
 from llft.core.determinizer.runs import Heard, Runs
 from llft.core.determinizer.token import TokenEngine
@@ -79,22 +79,34 @@ class Run(Heard):
         none."""
         return self._runs.mutexes() if isinstance(self._runs, OrderedRuns) else ()
 
-    def logged(self, thread: ThreadId) -> tuple[bytes, list[Any]]:
+    def logged(self, thread: ThreadId) -> Lent:
         """At a backup: what may be lent to the thread."""
         replica, runs = self._replica, self._runs
         if runs is None or replica.live or replica.standing.role != BACKUP:
-            return b"", []
-        return runs.logged(thread)
+            return b"", [], SINGLE
+        if isinstance(runs, OrderedRuns):
+            return runs.logged(thread)
+        codes, values = runs.logged(thread)
+        return codes, values, SINGLE
 
     def take_back(
-        self, thread: ThreadId, codes: bytes, values: list[Any], local: tuple[int, int, int], now_ns: int
+        self,
+        thread: ThreadId,
+        codes: bytes,
+        values: list[Any],
+        local: tuple[int, int, int],
+        now_ns: int,
+        sizes: list[int] = SINGLE,
     ) -> None:
         replica = self._replica
         if self._runs is None or replica.standing.role not in (PRIMARY, BACKUP):
             raise InvariantError("run_of_nobody", thread=thread, role=replica.standing.role)
         replica.now_ns = replica.outbox.now_ns = now_ns
         try:
-            self._runs.take_back(thread, codes, values, local, now_ns)
+            if isinstance(self._runs, OrderedRuns):
+                self._runs.take_back(thread, codes, values, local, now_ns, sizes)
+            else:
+                self._runs.take_back(thread, codes, values, local, now_ns)
             if now_ns - replica.last_step_ns <= replica.pause_ns:  # else the next step is to notice it first
                 replica.settle(from_outside=False)
         except DivergenceError as error:
@@ -120,10 +132,22 @@ class Run(Heard):
             number += self._replica.followed_base
         self._replica.outbox.note_counted(number, first, data)
 
-    def locked(self, first: Entry, counts: list[int]) -> None:
-        number = self._encoder().count + 1
-        self._encoder().append_locks(first, counts)
-        self._replica.outbox.note_locks(number, first, counts)
+    def locked(self, number: int, first: Entry, counts: list[int]) -> None:
+        replica = self._replica
+        if not number:
+            encoder = self._encoder()
+            number = encoder.count + 1
+            encoder.append_locks(first, counts)
+        elif not self._are_journalled():
+            return
+        elif replica.overtaken or number + replica.followed_base != replica.journalled + 1:
+            for behind, count in enumerate(counts):  # the journal has them in the order of the log
+                replica.on_consumed(number + behind, (*first[:4], count, first[5]))
+            return
+        else:
+            replica.journalled += len(counts)
+            number += replica.followed_base
+        replica.outbox.note_locks(number, first, counts)
 
     def _encoder(self) -> OrderEncoder:
         lane = self._replica.messaging.lane
@@ -134,8 +158,9 @@ class Run(Heard):
 
     def _consumed(self, count: int) -> bool:
         """At a backup, so many entries: whether they are to be journalled."""
-        replica = self._replica
-        if not (replica.outbox.journalling or replica.config.durable):
-            return False
-        replica.journalled += count
-        return True
+        if self._are_journalled():
+            self._replica.journalled += count
+        return self._are_journalled()
+
+    def _are_journalled(self) -> bool:
+        return self._replica.outbox.journalling or self._replica.config.durable

@@ -8,7 +8,7 @@ from typing import Any, Final
 from llft.core.effects import Effect, Multicast, Transmit, WriteBatch, WriteRecord
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId, ViewId
-from llft.journal.batch import Readings, Row
+from llft.journal.batch import Locks, Readings, Row
 from llft.journal.record import Operated, Record, Stamp
 from llft.wire.order import GENERAL, SOCKET, TEMPLATES, TIME, Entry, counted_template, describe
 
@@ -140,11 +140,7 @@ class Outbox:
 
     def note_locks(self, number: int, first: Entry, counts: list[int]) -> None:
         """The same of entries of a mutex, which differ from the first in counts."""
-        kind, pick, thread, mutex, _, result = first
-        template = TEMPLATES[kind]
-        for count in counts:
-            self.note((_OPERATED, number, template, (kind, pick, thread, mutex, count, result)))
-            number += 1
+        self.note((Locks, number, TEMPLATES[first[0]], first, counts))
 
     def record_of_view(self, view: ViewId, kind: Callable[..., Record], *fields: Any) -> None:
         """The same, of another view than the one that this replica is in by now."""

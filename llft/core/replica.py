@@ -98,7 +98,7 @@ class Replica:
         self.determinizer = Determinizer(
             config.threads, self.sockets, self.record, local_clock, random.randbytes
         )
-        self.determinizer.on_consumed = self._on_consumed
+        self.determinizer.on_consumed = self.on_consumed
         self.live = False
         """True at a primary: results come from outside and are recorded."""
         self.cursor: Cursor | None = None
@@ -106,7 +106,7 @@ class Replica:
         self.performed_view: ViewId = NO_VIEW
         """The view whose beginning the application has passed."""
         self.followed_base = self.journalled = 0
-        self._overtaken: dict[int, Entry] = {}
+        self.overtaken: dict[int, Entry] = {}
         self.joiner_log: deque[bytes] = deque(maxlen=config.limits.joiner_log_messages)
         self.pause_ns = PAUSE_INTERVALS * config.timeouts.heartbeat_interval_ns
         self.next_deadline, self.drain = self.timers.next_deadline, self.outbox.drain
@@ -259,7 +259,7 @@ class Replica:
             self.sockets.unsent = None
             self.messaging.push(connection)
 
-    def _on_consumed(self, number: int, entry: Entry) -> None:
+    def on_consumed(self, number: int, entry: Entry) -> None:
         """At a backup: it performed an entry. In ordered mode entries of different operations may
         overtake one another; the journal has them in the order of the log."""
         if not (self.outbox.journalling or self.config.durable):
@@ -267,14 +267,14 @@ class Replica:
         number += self.followed_base
         if entry[0] == SEND:
             self.sockets.journal_sent(number)
-        self._overtaken[number] = entry
-        while (waiting := self._overtaken.pop(self.journalled + 1, None)) is not None:
+        self.overtaken[number] = entry
+        while (waiting := self.overtaken.pop(self.journalled + 1, None)) is not None:
             self.journalled += 1
             self.outbox.note_entry(self.journalled, waiting)
 
     def follow_log(self) -> None:
         """At a backup, or while recovering: pass on what can be performed."""
-        cursor = self.cursor
+        cursor, to = self.cursor, self.determinizer
         if cursor is None or self.live:
             return
         try:
@@ -282,7 +282,7 @@ class Replica:
                 cursor.advance(self.semi_passive.log_entry)
                 self.semi_passive.apply_pending_update()
             else:
-                cursor.advance(lambda entry, _: self.determinizer.follow(entry), self.determinizer.follow_all)
+                cursor.advance(lambda entry, _: to.follow(entry), to.follow_all, to.follow_locks)
         except PeerError as error:
             self.reset_and_rejoin(f"order information is damaged: {error}")
 

@@ -6,7 +6,7 @@ The compiled lane counts in `llft.reading_on`, where calls are made in runs (D-7
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llft.core.determinizer.operations import Select
 
@@ -74,14 +74,36 @@ def reading(clock_id: int) -> int | None:
     return value
 
 
-def _never(mutex: int) -> bool:
-    return False
+class _Mutex:
+    """For the reference lane. A class of locks is made of it, which has `_acquire` and `_release`."""
+
+    __slots__ = ("_mutex",)
+    _mutex: int
+    """Its number."""
+    _acquire: Callable[..., bool]
+    _release: Callable[[], None]
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        return self._acquire(blocking, timeout)
+
+    def release(self) -> None:
+        self._release()
+
+    def __enter__(self) -> bool:
+        return self._acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self._release()
+
+    acquire_lock = acquire
+    release_lock = release
 
 
-claim: Callable[[int], bool] = _never if native is None else native.claim
-"""In ordered mode: a mutex that is free is the thread's. False: it goes the usual way."""
-release: Callable[[int], bool] = _never if native is None else native.release
-"""The same of one that is held, and that nobody waits for."""
+if TYPE_CHECKING or native is None:
+    Mutex = _Mutex
+else:
+    Mutex = native.Mutex
+    """In ordered mode: claims and releases without arguments are made in runs; all others by its methods."""
 
 
 def receive(fd: int, limit: int) -> Any:

@@ -167,7 +167,8 @@ class RLock:
         if self._count and self._owner == me:
             self._count += 1
             return True
-        if not self._block.acquire(blocking, timeout):
+        plain = blocking and timeout == -1  # in ordered mode made in a run
+        if not (self._block.acquire() if plain else self._block.acquire(blocking, timeout)):
             return False
         self._owner = me
         self._count = 1

@@ -14,7 +14,8 @@ from typing import Any
 from llft import originals
 from llft.core.determinizer.operations import PASSING_MUTEX, Claim, Release, TryClaim
 from llft.errors import MisuseError
-from llft.interpose import counting, passage
+from llft.interpose import passage
+from llft.interpose.counting import Mutex
 from llft.interpose.lock_arguments import check
 
 _made: dict[int, int] = {}
@@ -34,30 +35,28 @@ def thread_ended(thread: int) -> None:
     _made.pop(thread, None)
 
 
-class OrderedLock:
-    __slots__ = ("__weakref__", "_mutex")
+class OrderedLock(Mutex):
+    """What needs no call of the port is done by the class below, if that can."""
+
+    __slots__ = ("__weakref__",)
 
     def __new__(cls) -> Any:
         if passage.current() or passage._port is None:
-            return object.__new__(cls)
+            return Mutex.__new__(cls)
         return originals.allocate_lock()
 
     def __init__(self) -> None:
         self._mutex = _next_mutex()
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+    def _acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if timeout != -1:
             check(blocking, timeout)
-        elif blocking and counting.claim(self._mutex):
-            return True
         _check_thread()
         if not blocking:
             return bool(passage.call(TryClaim(self._mutex)))
         return bool(passage.call(Claim(self._mutex, -1 if timeout < 0 else int(timeout * 1e9))))
 
-    def release(self) -> None:
-        if counting.release(self._mutex):
-            return
+    def _release(self) -> None:
         _check_thread()
         if passage.call(Release(self._mutex)) is not True:
             raise RuntimeError("release unlocked lock")
@@ -69,13 +68,6 @@ class OrderedLock:
         self.release()
         return False
 
-    def __enter__(self) -> bool:
-        return counting.claim(self._mutex) or self.acquire()
-
-    def __exit__(self, *exception: object) -> None:
-        if not counting.release(self._mutex):
-            self.release()
-
     def __hash__(self) -> int:
         """threading keeps locks in a set, and asks each whether it is held."""
         return self._mutex
@@ -86,8 +78,6 @@ class OrderedLock:
     def _at_fork_reinit(self) -> None:
         self.__init__()  # type: ignore[misc]
 
-    acquire_lock = acquire
-    release_lock = release
     locked_lock = locked
 
 

@@ -9,6 +9,8 @@ looks at them but a checker: so the core hands on what they are made of, and the
              (Operated, number, text): of an entry that has bytes in it
              (Readings, number, pick, thread, clock id, values): of clock readings that follow one another, of
              which the first has this number; each of them is an Operated and a ClockRead
+             (Locks, number, template, entry, counts): the first of entries that follow one another and differ
+             in counts alone, the fourth number; each of them is an Operated
     batch    rows that follow one another in one step of the core: they have one stamp
 
 A row holds numbers, tuples of numbers, and short plain words: as much memory as its record.
@@ -16,7 +18,7 @@ A row holds numbers, tuples of numbers, and short plain words: as much memory as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from llft.identifiers import BirthId, ViewId
@@ -31,6 +33,10 @@ class Readings:
     """The kind of a row that is many records."""
 
 
+class Locks:
+    """The same, of claims and releases of one mutex."""
+
+
 class Batch(NamedTuple):
     time_ns: int
     who: Who
@@ -39,7 +45,7 @@ class Batch(NamedTuple):
     def records(self) -> list[Record]:
         stamp = Stamp(self.time_ns, *self.who)
         made: list[Record] = []
-        for row in self.rows:
+        for row in one_by_one_of(self.rows):
             if row[0] is Readings:
                 made += _readings(stamp, row)
             else:
@@ -55,6 +61,18 @@ def one_by_one(write: Callable[[Record], None]) -> Callable[[Batch], None]:
             write(record)
 
     return write_batch
+
+
+def one_by_one_of(rows: Iterable[Row]) -> Iterator[Row]:
+    """The same rows, and instead of those of locks one for each of them."""
+    for row in rows:
+        if row[0] is not Locks:
+            yield row
+            continue
+        _, number, template, entry, counts = row
+        for count in counts:
+            yield (Operated, number, template, (*entry[:4], count, *entry[5:]))
+            number += 1
 
 
 def _record(stamp: Stamp, row: Row) -> Record:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from llft.journal import packed
-from llft.journal.batch import Batch, Readings, Row, Who
+from llft.journal.batch import Batch, Readings, Row, Who, one_by_one_of
 from llft.journal.packed import (
     CLOCK_READ,
     COLLECTED,
@@ -74,7 +74,7 @@ def pack_in_python(strip: Strip) -> Iterator[Packed | Record]:
             who = item
             continue
         assert who is not None
-        for row in _cut(item):
+        for row in one_by_one_of(_cut(item)):
             if frame is not None and frame.is_full():
                 yield from frame.end()
                 frame = None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from llft.identifiers import BirthId, ConnectionId, ViewId
-from llft.journal.batch import Readings, Who
+from llft.journal.batch import Locks, Readings, Who
 from llft.journal.record import (
     ClockRead,
     Collected,
@@ -77,6 +77,7 @@ KNOWN: Final = (
     Collected,
     HeartbeatArrived,
     Readings,
+    Locks,
     Stamp,
     BirthId,
     ViewId,

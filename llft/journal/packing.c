@@ -26,6 +26,8 @@ enum { TIME, WORD, CONNECTION, OPERATED, DELIVERED, SENT, CLOCK_READ, COLLECTED,
 #define VALUES_MAX 1024
 #define MAX_PACKED_BYTES (1 << 16)
 #define WORDS_KNOWN 8
+#define LOCK_PLACES 5 /* numbers of an entry of a mutex, and which of them differs */
+#define LOCK_COUNT 3
 #define START_FIRST 0xf7
 #define START_SECOND 0x9c
 
@@ -37,7 +39,7 @@ enum { TIME, WORD, CONNECTION, OPERATED, DELIVERED, SENT, CLOCK_READ, COLLECTED,
 /* A reader meets what others have written: a word takes two bytes, a connection four. */
 #define READ_MAX (MAX_PACKED_BYTES / 2)
 
-enum { T_OPERATED, T_DELIVERED, T_SENT, T_CLOCK_READ, T_COLLECTED, T_HEARTBEAT, T_READINGS, T_STAMP, T_BIRTH, T_VIEW, T_CONNECTION, T_COUNT };
+enum { T_OPERATED, T_DELIVERED, T_SENT, T_CLOCK_READ, T_COLLECTED, T_HEARTBEAT, T_READINGS, T_LOCKS, T_STAMP, T_BIRTH, T_VIEW, T_CONNECTION, T_COUNT };
 static PyTypeObject *types[T_COUNT];
 static PyObject *known_words[WORDS_KNOWN];
 
@@ -231,6 +233,15 @@ static inline void put_index(const struct connection *connection) {
     frame.next = put_count(frame.next, (uint64_t)(connection - frame.connections));
 }
 
+static void put_operated(int index, int places, int64_t number, const int64_t *numbers, int64_t time_ns) {
+    begin_row(time_ns, OPERATED);
+    frame.next = put_count(frame.next, (uint64_t)index);
+    put_number(difference(number, sum(frame.order, 1)));
+    frame.order = number;
+    for (int at = 0; at < places; at++)
+        put_difference(numbers[at], frame.words[index].last + at);
+}
+
 static int pack_operated(PyObject *row, int64_t time_ns) {
     int64_t number, numbers[PLACES_MAX];
     uint32_t place;
@@ -252,12 +263,7 @@ static int pack_operated(PyObject *row, int64_t time_ns) {
     }
     if (index == frame.word_count)
         put_word(word, places, place, time_ns);
-    begin_row(time_ns, OPERATED);
-    frame.next = put_count(frame.next, (uint64_t)index);
-    put_number(difference(number, sum(frame.order, 1)));
-    frame.order = number;
-    for (int at = 0; at < places; at++)
-        put_difference(numbers[at], frame.words[index].last + at);
+    put_operated(index, places, number, numbers, time_ns);
     return 1;
 }
 
@@ -447,6 +453,38 @@ static int end_frame(PyObject *made) {
     return failed;
 }
 
+/* A frame with room for a row. 1: there is one, 0: for Python, -1: an exception. */
+static int make_room(PyObject *made, PyObject *who, int64_t time_ns) {
+    if (frame.begun && (frame.rows >= ROWS_MAX || frame.next - frame.data - HEAD_BYTES >= FULL_BYTES) && end_frame(made) < 0)
+        return -1;
+    return who && (frame.begun || begin_frame(who, time_ns));
+}
+
+/* Entries that differ in number and count: each is a row of its own. */
+static int pack_locks(PyObject *row, PyObject *made, PyObject *who, int64_t time_ns) {
+    int64_t number, numbers[LOCK_PLACES];
+    if (PyTuple_GET_SIZE(row) != 5 || !integer_of(PyTuple_GET_ITEM(row, 1), &number))
+        return 0;
+    PyObject *word = PyTuple_GET_ITEM(row, 2), *entry = PyTuple_GET_ITEM(row, 3), *counts = PyTuple_GET_ITEM(row, 4);
+    if (!PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) != 1 + LOCK_PLACES || !PyList_Check(counts) ||
+        !integers_of(entry, 1, LOCK_PLACES, numbers) || number > INT64_MAX - PyList_GET_SIZE(counts))
+        return 0;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(counts); at++) {
+        uint32_t place;
+        int places, room = make_room(made, who, time_ns);
+        if (room <= 0)
+            return room;
+        int index = index_of_word(word, &place, &places);
+        if (index < 0 || places != LOCK_PLACES || !integer_of(PyList_GET_ITEM(counts, at), numbers + LOCK_COUNT))
+            return 0;
+        if (index == frame.word_count)
+            put_word(word, places, place, time_ns);
+        put_operated(index, places, number++, numbers, time_ns);
+        frame.rows++;
+    }
+    return 1;
+}
+
 /* 1: done, 0: for Python, -1: an exception. */
 static int pack_strip(PyObject *strip, PyObject *made) {
     PyObject *who = NULL;
@@ -467,10 +505,13 @@ static int pack_strip(PyObject *strip, PyObject *made) {
             who = item;
             continue;
         }
-        if (frame.begun && (frame.rows >= ROWS_MAX || frame.next - frame.data - HEAD_BYTES >= FULL_BYTES) && end_frame(made) < 0)
-            return -1;
-        if (!who || (!frame.begun && !begin_frame(who, time_ns)) || !pack_row(item, time_ns))
-            return 0;
+        int done;
+        if ((PyTypeObject *)PyTuple_GET_ITEM(item, 0) == types[T_LOCKS])
+            done = pack_locks(item, made, who, time_ns);
+        else if ((done = make_room(made, who, time_ns)) > 0)
+            done = pack_row(item, time_ns);
+        if (done <= 0)
+            return done;
     }
     return end_frame(made) < 0 ? -1 : 1;
 }

@@ -90,10 +90,10 @@ class Lending:
                 return
             native.open_live(ident, room, run.clocks(), idle, *run.mutexes())
         else:
-            codes, values = run.logged(thread.number)
+            codes, values, sizes = run.logged(thread.number)
             if not values:
                 return
-            native.open_log(ident, codes, values)
+            native.open_log(ident, codes, values, sizes)
         self._lent_to = thread
 
     def take_back(self) -> None:
@@ -110,14 +110,19 @@ class Lending:
             self._driver.die("on calls of a run")
 
     def _tell(
-        self, thread: ApplicationThread | None, codes: bytes, values: list[Any], local: tuple[int, int, int]
+        self,
+        thread: ApplicationThread | None,
+        codes: bytes,
+        values: list[Any],
+        local: tuple[int, int, int],
+        sizes: list[int],
     ) -> None:
         driver = self._driver
         if thread is None:
             raise InvariantError("run_of_nobody", calls=len(values))
-        driver.core.run.take_back(thread.number, codes, values, local, originals.monotonic_ns())
+        driver.core.run.take_back(thread.number, codes, values, local, originals.monotonic_ns(), sizes)
         if driver.application.ordered:
-            driver.application.log.go_on(births_in_order(thread.number, codes, values))
+            driver.application.log.go_on(births_in_order(thread.number, codes, values, sizes))
         else:
             self._tell_in_pieces(thread, codes, values)
         if driver.core.outbox.effects:
@@ -142,20 +147,31 @@ def birth_of(thread: ThreadId, kind: int, about: int, result: Result) -> bytes:
     return b"".join((head, bytes((CALLED,)), about.to_bytes(4, "little"), head, encode_result(kind, result)))
 
 
-def births_in_order(thread: ThreadId, codes: bytes, values: list[Any]) -> bytes:
+def births_in_order(thread: ThreadId, codes: bytes, values: list[Any], sizes: list[int]) -> bytes:
     """What the birth log has of calls in ordered mode, where it says of each that it was called, too."""
-    known: dict[tuple[int, int], bytes] = {}
+    known: dict[tuple[int, int], tuple[bytes, bytes]] = {}
     """Of mutexes: a program claims and releases the same ones again and again."""
     found: list[bytes] = []
-    for code, value in zip(codes, values, strict=True):
+    for at, (code, value) in enumerate(zip(codes, values, strict=True)):
         if code == RANDOM_CODE:
             found.append(birth_of(thread, RANDOM_BYTES, len(value), value))
         elif code < CLAIM_CODE:
             found.append(birth_of(thread, READ_CLOCK, code, value))
         else:
-            birth = known.get((code, value))
-            if birth is None:
-                kind = RELEASE if code == RELEASE_CODE else CLAIM
-                birth = known[code, value] = birth_of(thread, kind, value & BRIEF, True)
-            found.append(birth)
+            births = known.get((code, value))
+            if births is None:
+                births = known[code, value] = births_of_pair(thread, code, value)
+            once, pair = births
+            pairs, single = divmod(sizes[at] if sizes else 1, 2)
+            if pairs:
+                found.append(pair * pairs)
+            if single:
+                found.append(once)
     return b"".join(found)
+
+
+def births_of_pair(thread: ThreadId, code: int, mutex: int) -> tuple[bytes, bytes]:
+    """Of a claim or a release of a mutex, and of that and the next one."""
+    first, second = (RELEASE, CLAIM) if code == RELEASE_CODE else (CLAIM, RELEASE)
+    once = birth_of(thread, first, mutex & BRIEF, True)
+    return once, once + birth_of(thread, second, mutex & BRIEF, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from llft.core import effects
 from llft.core.determinizer.operations import (
@@ -14,27 +14,29 @@ from llft.core.determinizer.operations import (
     Receive,
     Release,
 )
-from llft.core.determinizer.ordered_runs import CLAIM_CODE, RELEASE_CODE
+from llft.core.determinizer.ordered_runs import CLAIM_CODE, RELEASE_CODE, Lent
 from llft.core.determinizer.runs import CLOCKS, NOTHING_CODE, RANDOM_BYTES_MAX, RANDOM_CODE
 from llft.core.replica import Replica
 
+_OTHER: Final = {CLAIM_CODE: RELEASE_CODE, RELEASE_CODE: CLAIM_CODE}
+
 
 class PlainRun:
-    """Lent to one thread. `codes` are of the calls made, `values` what they gave; at a backup those that are
-    still to be made follow."""
+    """Lent to one thread. `codes` are of the items made, `values` what they gave, `sizes` of how many calls
+    each is; at a backup values and sizes of those that are still to be made follow."""
 
-    def __init__(
-        self, core: Replica, thread: int, limit: int, codes: bytes, values: list[Any], idle: int
-    ) -> None:
+    def __init__(self, core: Replica, thread: int, limit: int, lent: Lent, idle: int) -> None:
         """`idle`: a descriptor that has nothing to be read, or -1."""
         self._idle = idle
         self._outside = core.determinizer.engine.outside
         self._live = core.live
         self._limit = limit
-        self._logged = codes
+        self._logged, values, self._lent_sizes = lent
         self.thread = thread
+        self.made = 0
         self.codes = bytearray()
         self.values: list[Any] = [] if self._live else values
+        self.sizes: list[int] = []
         clocks = core.run.clocks()
         self._offsets, self._last = clocks[::2], list(clocks[1::2])
         self.local = [0] * CLOCKS
@@ -43,7 +45,7 @@ class PlainRun:
 
     def make(self, operation: Operation) -> Any:
         """What the call gives; None: it goes the usual way."""
-        if len(self.codes) >= self._limit:
+        if self.made >= self._limit:
             return None
         if isinstance(operation, ReadClock):
             return self._read(operation.clock_id)
@@ -60,7 +62,7 @@ class PlainRun:
     def _finds_nothing(self, fd: int) -> bool:
         if self._live:
             return fd == self._idle and self._made(NOTHING_CODE, fd) == fd
-        return bool(self.values[len(self.codes)] == fd and self._next(NOTHING_CODE) == fd)
+        return bool(self.values[self._at] == fd and self._next(NOTHING_CODE) == fd)
 
     def _read(self, clock_id: int) -> Any:
         if not 0 <= clock_id < CLOCKS:
@@ -78,30 +80,55 @@ class PlainRun:
     def _draw(self, size: int) -> Any:
         if self._live:
             return self._made(RANDOM_CODE, self._outside._random_bytes(size))
-        at = len(self.codes)
+        at = self._at
         fits = self._logged[at] == RANDOM_CODE and len(self.values[at]) == size
         return self._next(RANDOM_CODE) if fits else None
 
     def _lock(self, mutex: int, code: int) -> Any:
         if not self._live:
-            fits = self.values[len(self.codes)] == mutex and self._next(code) == mutex
+            fits = self.values[self._at] == mutex and self._next(code) == mutex
             return True if fits else None
         if not self._mutexes or mutex in self._mutexes[1] or (mutex in self._held) != (code == RELEASE_CODE):
             return None
         self._held ^= {mutex}
-        self._made(code, mutex)
+        if self.codes and self.codes[-1] >= CLAIM_CODE and self.values[-1] == mutex:
+            self._go_on()
+        else:
+            self._made(code, mutex)
         return True
 
+    @property
+    def _at(self) -> int:
+        """The item whose turn it is, at a backup."""
+        return len(self.codes) - (self._done > 0)
+
+    @property
+    def _done(self) -> int:
+        """So many of its calls are made."""
+        at = len(self.codes) - 1
+        return self.sizes[at] if self._lent_sizes and at >= 0 and self.sizes[at] < self._lent_sizes[at] else 0
+
     def _next(self, code: int) -> Any:
-        at = len(self.codes)
-        if self._logged[at] != code:
+        at, done = self._at, self._done
+        if self._logged[at] != (code if done % 2 == 0 else _OTHER.get(code)):
             return None
-        self.codes.append(code)
+        if done:
+            self._go_on()
+        else:
+            self.codes.append(code)
+            self.sizes.append(1)
+            self.made += 1
         return self.values[at]
+
+    def _go_on(self) -> None:
+        self.sizes[-1] += 1
+        self.made += 1
 
     def _made(self, code: int, value: Any) -> Any:
         self.codes.append(code)
         self.values.append(value)
+        self.sizes.append(1)
+        self.made += 1
         return value
 
 
@@ -109,10 +136,10 @@ def lend(core: Replica, thread: int, idle: int) -> None:
     """After a call that was completed at once. Every other process does so, as if its lane were compiled."""
     if core.standing.birth_id.pid % 2:
         return
-    codes, values = core.run.logged(thread)
-    limit = core.run.room(thread) if core.live else len(values)
+    lent = core.run.logged(thread)
+    limit = core.run.room(thread) if core.live else sum(lent[2]) or len(lent[1])
     if limit > 0:
-        core.run.plain = PlainRun(core, thread, limit, codes, values, idle)
+        core.run.plain = PlainRun(core, thread, limit, lent, idle)
 
 
 def take_back(core: Replica, now_ns: int) -> list[effects.Effect]:
@@ -120,5 +147,5 @@ def take_back(core: Replica, now_ns: int) -> list[effects.Effect]:
     if run is None or not run.codes:
         return []
     made = run.values[: len(run.codes)]
-    core.run.take_back(run.thread, bytes(run.codes), made, tuple(run.local), now_ns)
+    core.run.take_back(run.thread, bytes(run.codes), made, tuple(run.local), now_ns, run.sizes)
     return core.drain()

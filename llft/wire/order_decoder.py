@@ -12,6 +12,7 @@ from llft.wire.many_times import decode_times
 from llft.wire.order_context import OrderContext
 from llft.wire.order_entries import (
     KIND_MASK,
+    MUTEX,
     NEW_ITEM,
     NEW_PICK,
     NEW_THREAD,
@@ -24,6 +25,7 @@ from llft.wire.order_entries import (
     U64_MAX,
     Entry,
 )
+from llft.wire.order_locks import decode_locks, locks_at, mutex_head
 from llft.wire.order_readers import READERS, REMEDY, Wanted, get_fd, get_head, get_run
 from llft.wire.varint import get_uvarint, unzigzag
 
@@ -113,9 +115,26 @@ class OrderDecoder:
             return []
         entries, position = decode_times(self._buffer, self._position, entry)
         if entries:
-            self._pass(entries, position)
+            self._pass(len(entries), position)
             self.context.note_clock(entry[3], entries[-1][4])
         return entries
+
+    def locks_behind(self, entry: Entry) -> list[int]:
+        """The last entry handed out was this one, of MUTEX: counts of those that follow it, as far as they
+        are whole and differ from it in nothing else. Maybe not all."""
+        buffer, position, count = self._buffer, self._position, entry[4]
+        head = mutex_head(entry[3])
+        counts: list[int] = []
+        if entry[5] != 1 or not buffer.startswith(head[1:], position + 1):
+            return counts
+        if decode_locks is not None:
+            counts, position = decode_locks(buffer, position, head, count)
+        else:
+            counts, position = locks_at(buffer, position, head, count)
+        if counts:
+            self._pass(len(counts), position)
+            self.context.note_count(entry[3] << 4 | MUTEX, counts[-1])
+        return counts
 
     def _counted_behind(self, entry: Entry) -> list[Entry]:
         kind, pick, thread, identifier, count, _ = entry
@@ -133,14 +152,14 @@ class OrderDecoder:
             entries.append((kind, pick, thread, identifier, count, bytes(buffer[start:end])))
             position = end
         if entries:
-            self._pass(entries, position)
+            self._pass(len(entries), position)
             self.context.note_count(identifier << 4 | kind, count)
         return entries
 
-    def _pass(self, entries: list[Entry], position: int) -> None:
+    def _pass(self, count: int, position: int) -> None:
         self.offset += position - self._position
         self._position = position
-        self.count += len(entries)
+        self.count += count
 
     def _decode(self) -> Entry:
         buffer = self._buffer

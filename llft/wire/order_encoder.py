@@ -11,7 +11,6 @@ from llft.wire.many_times import encode_times
 from llft.wire.order_context import OrderContext
 from llft.wire.order_entries import (
     GENERAL,
-    NEW_COUNT,
     READ,
     RUN,
     RUN_MAX,
@@ -21,6 +20,7 @@ from llft.wire.order_entries import (
     U64_MAX,
     Entry,
 )
+from llft.wire.order_locks import encode_locks
 from llft.wire.order_writers import WRITERS, item_head, put_size
 from llft.wire.varint import put_uvarint, zigzag
 
@@ -91,24 +91,16 @@ class OrderEncoder:
     def append_locks(self, first: Entry, counts: list[int]) -> None:
         """Entries of a mutex that follow one another, and differ from the first in counts alone."""
         self.append(first)
-        kind, pick, thread, mutex, last, result = first
+        if len(counts) == 1:
+            return
+        kind, pick, thread, mutex, _, result = first
         if result != 1:
             for count in counts[1:]:
                 self.append((kind, pick, thread, mutex, count, result))
             return
-        number = bytearray()
-        put_uvarint(number, mutex)
-        as_told, anew = bytes((kind,)) + number, bytes((kind | NEW_COUNT,)) + number
-        pending = self.pending
-        for count in counts[1:]:
-            if count == last + 1:
-                pending += as_told
-            else:
-                pending += anew
-                put_uvarint(pending, count)
-            last = count
+        self.pending += encode_locks(mutex, counts)
         self.count += len(counts) - 1
-        self.context.note_count(mutex << 4 | kind, last)
+        self.context.note_count(mutex << 4 | kind, counts[-1])
 
     def go_on(self, size: int, count: int) -> None:
         """Somebody else wrote on (a dialogue): so many bytes, up to so many entries. Nothing is pending."""

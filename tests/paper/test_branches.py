@@ -76,7 +76,7 @@ MESSAGING = (
     taken("35 yes", "messaging.offering:offered", "return min(limit, available)"),
     taken("35 no", "messaging.offering:offered", "return 0 if connection.at_end"),
     taken("36", f"{SOCKETS}take", "first = connection.received[0]"),
-    taken("38", "replica:Replica.follow_log", "self.determinizer.follow(entry)"),
+    taken("38", "replica:Replica.follow_log", "to.follow(entry)"),
     taken("40 yes", "messaging.ordering:Cursor._order_read", "message = connection.find_received("),
     taken("40 no", "messaging.ordering:Cursor._order_read", "self._want_more(connection)"),
     taken("42", f"{CONNECTION}_move_to_delivered", "self.delivered.append(message)"),
@@ -169,12 +169,12 @@ BACKUP_CHANGE = (
 
 DETERMINIZER = (
     taken("29 yes", f"{GATE}append", "queue = self._order_info[operation_id] = deque()"),
-    Branch("29 no", f"{GATE}append", "queue.append(entry)", when=lambda variables: bool(variables["queue"])),
+    Branch("29 no", f"{GATE}append", "queue.append(turn)", when=lambda variables: bool(variables["queue"])),
     taken("33 yes", "determinizer.ordered:OrderedEngine._reproduce", "operation_id = self.reproduction"),
     after("33 no", "determinizer.ordered:OrderedEngine._reproduce", "if operation is None:"),
     after("38 yes, not available", f"{GATE}intercept", "if own is None:"),
-    after("38 yes, not its turn", f"{GATE}intercept", "if queue[0] is not entry:"),
-    taken("38 no", f"{GATE}intercept", "self._remove_first("),
+    after("38 yes, not its turn", f"{GATE}intercept", "if self._order_info[operation_id][0] is not turn:"),
+    taken("38 no", f"{GATE}intercept", "self._consume(turn, 1)"),
 )
 
 FIGURES = {

@@ -92,7 +92,10 @@ def test_ordered_worlds_are_the_same_without_runs(
     take_back = reading_on.take_back
 
     def counted(core: Replica, now_ns: int) -> list[effects.Effect]:
-        made.update((code, core.live) for code in core.run.plain.codes)
+        run = core.run.plain
+        for code, size in zip(run.codes, run.sizes, strict=True):
+            other = CLAIM_CODE + RELEASE_CODE - code
+            made.update((other if call % 2 else code, core.live) for call in range(size))
         return take_back(core, now_ns)
 
     options = SimulationOptions(profile=profile, threads="ordered", trace=True)

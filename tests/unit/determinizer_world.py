@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import groupby
 from typing import Any, Literal
 
 from llft.config import ThreadMode
@@ -40,7 +41,7 @@ from llft.core.determinizer.operations import (
 )
 from llft.core.determinizer.sockets import MessageKind
 from llft.identifiers import ConnectionId
-from llft.wire.order import Entry
+from llft.wire.order import MUTEX, Entry
 
 OWN_GROUP, DEAD_GROUP = 1, 99
 Thread = Generator[Operation, Any, None]
@@ -328,9 +329,12 @@ class Replica:
         while self.ready:
             self.step()
 
-    def follow(self, entries: Iterable[Entry], eager: float = 0.5) -> None:
-        for entry in entries:
-            self.determinizer.follow(entry)
+    def follow(self, entries: Iterable[Entry], eager: float = 0.5, *, locks_together: bool = False) -> None:
+        for some in together(entries) if locks_together else ([entry] for entry in entries):
+            if locks_together and some[0][0] == MUTEX:
+                self.determinizer.follow_locks(some[0], [entry[4] for entry in some])
+            else:
+                self.determinizer.follow(*some)
             self.drain()
             while self.ready and self.rng.random() < eager:
                 self.step()
@@ -369,3 +373,12 @@ class Replica:
             threads.setdefault(thread, []).append((what, value))
         order = program.history if self.mode is ThreadMode.TOKEN else None
         return threads, program.shared, program.race, order, self.connections.output()
+
+
+def together(log: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Entries of a mutex that differ in their counts alone, as a cursor hands them on, and others singly."""
+    for _, alike in groupby(
+        log, key=lambda entry: entry[:4] if entry[0] == MUTEX and entry[5] == 1 else None
+    ):
+        some = list(alike)
+        yield from [some] if some[0][0] == MUTEX and some[0][5] == 1 else ([entry] for entry in some)

@@ -51,7 +51,7 @@ def test_a_primary_reads_its_clock_and_notes_what_it_read(runs: Any, clock: Any)
     assert before <= value <= after
     ns = runs.reading(1)
     assert runs.is_open()
-    codes, values, _ = runs.close()
+    codes, values, _, _ = runs.close()
     assert codes == bytes((0, 1))
     assert values[0] / 1e9 == value
     assert values[1] == ns
@@ -136,7 +136,7 @@ def test_a_backup_gets_what_the_log_says_in_its_order(runs: Any, clock: Any) -> 
     assert runs.reading(0) is None
     assert runs.reading(1) == 5
     before_ns = time.monotonic_ns()
-    codes, values, local = runs.close()
+    codes, values, local, _ = runs.close()
     assert (codes, values) == (bytes((0, 16, 1)), [3_000_000_000, b"abc", 5])
     assert abs(local[1] - before_ns) < 10**9
     assert abs(local[0] - time.time_ns()) < 10**10
@@ -149,7 +149,7 @@ def test_random_bytes_are_noted(runs: Any) -> None:
     for odd in (0, -1, 257, 1 << 70, 8.0):
         assert draw(odd) == b"usual"
     assert list(map(len, drawn)) == [8, 256]
-    codes, values, _ = runs.close()
+    codes, values, _, _ = runs.close()
     assert (codes, values) == (bytes((16, 16)), drawn)
 
 
@@ -165,84 +165,180 @@ def test_a_read_finds_nothing_where_one_has_found_nothing(runs: Any) -> None:
     assert not runs.nothing(4)
 
 
+class Mutexes:
+    """Their claims and releases: False: it goes the usual way."""
+
+    def __init__(self, runs: Any) -> None:
+        class Mutex(runs.Mutex):  # type: ignore[misc, name-defined]
+            __slots__ = ("__weakref__",)
+
+            def _acquire(self, *arguments: object, **named: object) -> object:
+                return arguments, named
+
+            def _release(self) -> str:
+                return "usual"
+
+        self.kind = Mutex
+
+    def numbered(self, number: Any) -> Any:
+        mutex = self.kind()
+        mutex._mutex = number
+        return mutex
+
+    def claim(self, number: Any) -> bool:
+        return self.numbered(number).acquire() is True
+
+    def release(self, number: Any) -> bool:
+        return self.numbered(number).release() is None
+
+
+@pytest.fixture
+def mutexes(runs: Any) -> Mutexes:
+    return Mutexes(runs)
+
+
 def open_ordered(runs: Any, held: dict[int, int], awaited: dict[int, object], limit: int = 60) -> None:
     runs.open_live(threading.get_ident(), limit, NO_CLOCKS, -1, held, awaited)
 
 
-def test_a_mutex_that_is_free_is_claimed_and_released(runs: Any) -> None:
-    assert not runs.claim(7), "nothing is lent"
-    assert not runs.release(7)
+def test_a_mutex_that_is_free_is_claimed_and_released(runs: Any, mutexes: Mutexes) -> None:
+    assert not mutexes.claim(7), "nothing is lent"
+    assert not mutexes.release(7)
     open_ordered(runs, {8: 1}, {})
-    assert [runs.claim(7), runs.claim(7), runs.claim(8)] == [True, False, False]
-    assert [runs.release(8), runs.release(8), runs.release(7), runs.claim(7), runs.claim(8)] == [
+    assert [mutexes.claim(7), mutexes.claim(7), mutexes.claim(8)] == [True, False, False]
+    assert [
+        mutexes.release(8),
+        mutexes.release(8),
+        mutexes.release(7),
+        mutexes.claim(7),
+        mutexes.claim(8),
+    ] == [
         *(True, False, True),
         *(True, True),
     ]
-    assert runs.close()[:2] == (bytes((18, 19, 19, 18, 18)), [7, 8, 7, 7, 8])
-    assert not runs.claim(9)
+    codes, values, _, sizes = runs.close()
+    assert (codes, values, sizes) == (bytes((18, 19, 19, 18)), [7, 8, 7, 8], [1, 1, 2, 1])
+    assert not mutexes.claim(9)
 
 
-def test_a_mutex_that_somebody_waits_for_goes_the_usual_way(runs: Any) -> None:
+def test_a_mutex_that_somebody_waits_for_goes_the_usual_way(runs: Any, mutexes: Mutexes) -> None:
     open_ordered(runs, {8: 1, 9: 2}, {8: [3]})
-    assert [runs.release(8), runs.release(9)] == [False, True]
+    assert [mutexes.release(8), mutexes.release(9)] == [False, True]
     assert runs.close()[:2] == (bytes((19,)), [9])
 
 
-def test_under_the_token_no_mutex_is_in_a_run(runs: Any) -> None:
+def test_under_the_token_no_mutex_is_in_a_run(runs: Any, mutexes: Mutexes) -> None:
     runs.open_live(threading.get_ident(), 9, NO_CLOCKS, -1)
-    assert not runs.claim(7)
-    assert not runs.release(7)
+    assert not mutexes.claim(7)
+    assert not mutexes.release(7)
 
 
-def test_numbers_that_no_mutex_has_go_the_usual_way(runs: Any) -> None:
+def test_numbers_that_no_mutex_has_go_the_usual_way(runs: Any, mutexes: Mutexes) -> None:
     open_ordered(runs, {}, {})
-    for odd in (-1, 1 << 63, 1 << 80, -(1 << 80)):
-        assert not runs.claim(odd)
-        assert not runs.release(odd)
-    with pytest.raises(TypeError):
-        runs.claim("7")
+    for odd in (-1, 1 << 63, 1 << 80, -(1 << 80), "7", None):
+        assert not mutexes.claim(odd)
+        assert not mutexes.release(odd)
+    assert mutexes.kind().acquire() == ((), {}), "it has none yet"
     assert runs.close() is None
 
 
-def test_a_backup_claims_and_releases_as_the_log_says(runs: Any, clock: Any) -> None:
+def test_a_backup_claims_and_releases_as_the_log_says(runs: Any, mutexes: Mutexes, clock: Any) -> None:
     runs.open_log(threading.get_ident(), bytes((18, 19, 0, 18)), [7, 7, 3_000_000_000, 8])
-    assert [runs.release(7), runs.claim(8), runs.claim(7)] == [False, False, True]
+    assert [mutexes.release(7), mutexes.claim(8), mutexes.claim(7)] == [False, False, True]
     assert clock() == USUAL
-    assert runs.release(7)
+    assert mutexes.release(7)
     assert clock() == 3.0
     assert runs.close()[:2] == (bytes((18, 19, 0)), [7, 7, 3_000_000_000])
 
 
-def test_claims_count_and_wait_for_no_collection(runs: Any, clock: Any) -> None:
+def test_claims_count_and_wait_for_no_collection(runs: Any, mutexes: Mutexes, clock: Any) -> None:
     """A thread is amidst something when it claims or releases: a collection waits for another call."""
     open_ordered(runs, {}, {})
     runs.set_calls(254)
-    assert [runs.claim(7), runs.release(7), runs.claim(7)] == [True] * 3
+    assert [mutexes.claim(7), mutexes.release(7), mutexes.claim(7)] == [True] * 3
     assert runs.calls() == 257
     assert clock() == USUAL
     waiting: list[object] = [print]
     runs.begin(waiting, 256)
-    assert not runs.release(7), "the main thread has something to do first"
+    assert not mutexes.release(7), "the main thread has something to do first"
     waiting.pop()
-    assert runs.release(7)
+    assert mutexes.release(7)
 
 
-def test_another_thread_claims_the_usual_way(runs: Any) -> None:
+def test_another_thread_claims_the_usual_way(runs: Any, mutexes: Mutexes) -> None:
     open_ordered(runs, {}, {})
     found: list[bool] = []
-    other = threading.Thread(target=lambda: found.append(runs.claim(7)))
+    other = threading.Thread(target=lambda: found.append(mutexes.claim(7)))
     other.start()
     other.join()
     assert found == [False]
 
 
-def test_a_table_has_an_end(runs: Any) -> None:
+def test_a_table_has_an_end(runs: Any, mutexes: Mutexes) -> None:
     open_ordered(runs, {}, {}, limit=10_000)
     made = 0
-    while (runs.release if made % 2 else runs.claim)(7):
+    while mutexes.claim(made):
+        made += 1
+    assert made == 256
+    assert runs.function("time", lambda: USUAL)() == USUAL
+    assert mutexes.release(255), "the last one has room"
+    assert len(runs.close()[1]) == made
+
+
+def test_claims_and_releases_of_one_mutex_are_one_item(runs: Any, mutexes: Mutexes, clock: Any) -> None:
+    open_ordered(runs, {}, {}, limit=ORDERED_RUN_MAX)
+    made = 0
+    while (mutexes.release if made % 2 else mutexes.claim)(7):
         made += 1
     assert made == ORDERED_RUN_MAX
-    assert len(runs.close()[1]) == made
+    codes, values, _, sizes = runs.close()
+    assert (codes, values, sizes) == (bytes((18,)), [7], [made])
+    runs.set_calls(0)
+    open_ordered(runs, {8: 1}, {})
+    with mutexes.numbered(7) as held:
+        assert held is True
+        assert [mutexes.release(8), mutexes.claim(8)] == [True, True]
+        assert clock() != USUAL
+    codes, values, _, sizes = runs.close()
+    assert (codes, sizes) == (bytes((18, 19, 0, 19)), [1, 2, 1, 1])
+
+
+def test_a_backup_is_lent_many_claims_and_releases_as_one(runs: Any, mutexes: Mutexes, clock: Any) -> None:
+    def lend() -> None:
+        runs.open_log(threading.get_ident(), bytes((19, 18, 0)), [7, 8, 9_000_000_000], [3, 2, 1])
+
+    lend()
+    assert [mutexes.claim(7), mutexes.release(7), mutexes.release(7), mutexes.claim(8)] == [
+        *(False, True, False, False)
+    ]
+    assert clock() == USUAL, "two of them come first"
+    assert mutexes.claim(7)
+    codes, values, _, sizes = runs.close()
+    assert (codes, values, sizes) == (bytes((19,)), [7], [2])
+    lend()
+    assert [mutexes.release(7), mutexes.claim(7), mutexes.release(7), mutexes.claim(7)] == [
+        *(True, True, True, False)
+    ]
+    assert [mutexes.claim(8), mutexes.release(8), mutexes.claim(8)] == [True, True, False]
+    assert clock() == 9.0
+    assert not mutexes.claim(8)
+    codes, values, _, sizes = runs.close()
+    assert (codes, values, sizes) == (bytes((19, 18, 0)), [7, 8, 9_000_000_000], [3, 2, 1])
+
+
+def test_arguments_go_the_usual_way_with_them(runs: Any, mutexes: Mutexes) -> None:
+    open_ordered(runs, {}, {})
+    mutex = mutexes.numbered(7)
+    assert mutex.acquire(False) == ((False,), {})
+    assert mutex.acquire(True, 3.0) == ((True, 3.0), {})
+    assert mutex.acquire(blocking=False) == ((), {"blocking": False})
+    assert mutex.acquire(True) is True
+    assert mutex.release() is None
+    assert mutex.acquire_lock() is True
+    assert mutex.release_lock() is None
+    with pytest.raises(TypeError):
+        mutex.release(1)
+    assert runs.close()[3] == [4]
 
 
 def test_all_calls_count_and_the_one_that_is_due_to_collect_goes_the_usual_way(runs: Any, clock: Any) -> None:
@@ -271,6 +367,16 @@ def test_wrong_logs_are_refused(runs: Any) -> None:
     for codes, values in ((b"\0\0", [1]), (b"\0", ["1"]), (b"\0", [1 << 64])):
         with pytest.raises((ValueError, OverflowError)):
             runs.open_log(threading.get_ident(), codes, values)
+        assert not runs.is_open()
+    for codes, sizes in (
+        (b"\0", [1, 1]),
+        (b"\0", [2]),
+        (b"\x12", [0]),
+        (b"\x12", [-1]),
+        (b"\x12", [1 << 40]),
+    ):
+        with pytest.raises(ValueError, match="sizes"):
+            runs.open_log(threading.get_ident(), codes, [1], sizes)
         assert not runs.is_open()
 
 

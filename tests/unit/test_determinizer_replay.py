@@ -54,6 +54,22 @@ def test_a_backup_does_what_the_primary_did(mode: ThreadMode, seed: int) -> None
     assert follower.log == []
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_claims_and_releases_may_be_followed_together(seed: int) -> None:
+    """As a cursor hands them on (D-72), and between view changes."""
+    primary = live(ThreadMode.ORDERED, seed, incoming=1 + seed % 4)
+    rng, view = random.Random(seed), ViewId(2, 2, BirthId(1, 2, 3))
+    log: list[Entry] = []
+    for entry in primary.log:
+        log += [entry, (REMOTE_VIEW, 1, view, 7)][: 1 + (rng.random() < 0.1)]
+    follower = backup(ThreadMode.ORDERED, seed, incoming=1 + seed % 4)
+    consumed: list[tuple[int, Entry]] = []
+    follower.determinizer.on_consumed = lambda number, entry: consumed.append((number, entry))
+    follower.follow(log, locks_together=True)
+    assert follower.outcome() == primary.outcome()
+    assert sorted(consumed) == list(enumerate(log, 1))
+
+
 @pytest.mark.parametrize("quantum_calls", [1, 2, 3, 5])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_short_quantum_switches_alike(seed: int, quantum_calls: int) -> None:

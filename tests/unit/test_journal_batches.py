@@ -24,7 +24,7 @@ from llft.core.standing import Standing
 from llft.errors import MisuseError, PeerError
 from llft.identifiers import BirthId, ConnectionId, ViewId
 from llft.journal import packed
-from llft.journal.batch import Batch, Readings, Row
+from llft.journal.batch import Batch, Locks, Readings, Row
 from llft.journal.frame import FRAME, HEADER, encode_record, file_header
 from llft.journal.pack_rows import pack_in_python
 from llft.journal.packed import Packed, Strip
@@ -44,7 +44,7 @@ from llft.journal.record import (
 from llft.journal.unpack_rows import unpack_in_python
 from llft.journal.writer import FULL, FULL_OF_RECORDS, JournalWriter
 from llft.lane import choice
-from llft.wire.order import GENERAL, READ, SEND, SOCKET, TEMPLATES, TIME, counted_template, describe
+from llft.wire.order import GENERAL, MUTEX, READ, SEND, SOCKET, TEMPLATES, TIME, counted_template, describe
 from tests.packing import InC, load_in_c, packing
 
 BIRTH = BirthId(1, 2, 3)
@@ -92,6 +92,11 @@ def rows_of(numbers: Numbers, texts: st.SearchStrategy[str]) -> st.SearchStrateg
                 numbers,
                 st.lists(numbers, min_size=1),
             )
+        ),
+        st.tuples(
+            *(st.just(Locks), st.integers(0, 1 << 62), st.just(TEMPLATES[MUTEX])),
+            st.tuples(st.just(MUTEX), numbers, numbers, numbers, st.just(0), numbers),
+            st.lists(numbers, min_size=1),
         ),
         st.tuples(st.just(Operated), numbers, st.sampled_from(templates), items.map(lambda one: (0, *one))),
     )
@@ -306,6 +311,19 @@ def test_many_readings_are_several_rows(in_c: InC) -> None:
     pieces = list(pack_in_python(strip_of(found)))
     assert read_pieces(pieces) == records_of(found)
     assert in_c.pack(strip_of(found)) is None
+
+
+def test_locks_are_as_many_rows_of_operations(in_c: InC) -> None:
+    counts, entry = [1, 2] * packed.ROWS_MAX, (MUTEX, 0, 1, 1 << 40, 1, 1)
+    locks = [Batch(5, WHO, [ROWS[0], (Locks, 7, TEMPLATES[MUTEX], entry, counts), ROWS[1]])]
+    single = [
+        (Operated, number, TEMPLATES[MUTEX], (*entry[:4], count, 1)) for number, count in enumerate(counts, 7)
+    ]
+    pieces = list(pack_in_python(strip_of([Batch(5, WHO, [ROWS[0], *single, ROWS[1]])])))
+    assert len(pieces) == 3
+    assert list(pack_in_python(strip_of(locks))) == pieces
+    assert in_c.pack(strip_of(locks)) == pieces
+    assert records_of(locks) == read_pieces(pieces)
 
 
 def test_another_view_is_another_frame(in_c: InC) -> None:

@@ -24,7 +24,13 @@ from llft.core.determinizer.operations import (
     TryClaim,
 )
 from llft.core.determinizer.ordered import OrderedEngine
-from llft.core.determinizer.ordered_runs import CLAIM_CODE, ORDERED_RUN_MAX, RELEASE_CODE, OrderedRuns
+from llft.core.determinizer.ordered_runs import (
+    CLAIM_CODE,
+    ITEMS_MAX,
+    ORDERED_RUN_MAX,
+    RELEASE_CODE,
+    OrderedRuns,
+)
 from llft.core.determinizer.outside import BLOCKED
 from llft.core.determinizer.replay_gate import ReplayGate
 from llft.core.determinizer.runs import CLOCKS, RANDOM_CODE, Heard
@@ -32,8 +38,20 @@ from llft.errors import DivergenceError, InvariantError
 from llft.identifiers import BirthId, ViewId
 from llft.past.birth_log import OPERATION_KINDS, BirthLog, brief
 from llft.runtime.lending import births_in_order
-from llft.wire.order import GENERAL, MUTEX, REMOTE_VIEW, SOCKET, TIME, Entry, OrderContext, OrderEncoder
-from tests.unit.determinizer_world import FakeConnections
+from llft.wire import order_decoder
+from llft.wire.order import (
+    GENERAL,
+    MUTEX,
+    REMOTE_VIEW,
+    SOCKET,
+    TIME,
+    Entry,
+    OrderContext,
+    OrderDecoder,
+    OrderEncoder,
+)
+from tests.unit.compiled_parts import compiled_part
+from tests.unit.determinizer_world import FakeConnections, together
 
 pytestmark = pytest.mark.reference  # stand-ins for parts of the core
 
@@ -42,15 +60,16 @@ KEPT, PASSING, BETWEEN = 5, PASSING_MUTEX + 3, 9
 TURN = "turn"
 """The other thread is given that mutex, does something with the others, and waits for it again."""
 
-todos = st.lists(
-    st.sampled_from(
-        [
-            *[Claim(KEPT), Release(KEPT), Claim(PASSING), Release(PASSING)] * 2,
-            *[ReadClock(0), ReadClock(1), RandomBytes(4), TryClaim(KEPT), TURN],
-        ]
-    ),
-    max_size=60,
+singles = st.sampled_from(
+    [
+        *[Claim(KEPT), Release(KEPT), Claim(PASSING), Release(PASSING)] * 2,
+        *[ReadClock(0), ReadClock(1), RandomBytes(4), TryClaim(KEPT), TryClaim(PASSING), TURN],
+    ]
+).map(lambda one: [one])
+in_turns = st.tuples(st.sampled_from([KEPT, PASSING]), st.integers(1, 5), st.booleans()).map(
+    lambda found: [(Claim, Release)[found[2] ^ at % 2](found[0]) for at in range(2 * found[1])]
 )
+todos = st.lists(singles | in_turns, max_size=40).map(lambda lists: [one for each in lists for one in each])
 cuts = st.lists(st.integers(0, 7), min_size=1, max_size=20)
 """How many calls of each run are made; 0: none is lent."""
 
@@ -98,8 +117,12 @@ class Member(Heard):
         assert not number
         self.log += [(*first[:4], first[4] + index, each) for index, each in enumerate(data)]
 
-    def locked(self, first: Entry, counts: list[int]) -> None:
-        self.log += [(*first[:4], each, first[5]) for each in counts]
+    def locked(self, number: int, first: Entry, counts: list[int]) -> None:
+        entries = [(*first[:4], each, first[5]) for each in counts]
+        if number:
+            self.consumed += enumerate(entries, number)
+        else:
+            self.log += entries
 
     def called(self, operation: Operation, thread: int = 1) -> Any:
         """The usual way."""
@@ -134,9 +157,9 @@ class Member(Heard):
         return found
 
     def _in_run(self, todo: list[Any], limit: int) -> list[Any]:
-        codes, values, found = bytearray(), [], []
-        logged = (b"", []) if self.engine.live else self.runs.logged(1)
-        room = self.runs.room(1) if self.engine.live else len(logged[1])
+        codes, values, sizes, found = bytearray(), [], [], []
+        logged = [] if self.engine.live else calls_in(*self.runs.logged(1))
+        room = self.runs.room(1) if self.engine.live else len(logged)
         clocks = self.runs.clocks()
         held, awaited = self.runs.mutexes()
         mine = set(held)
@@ -145,25 +168,29 @@ class Member(Heard):
             if code < 0:
                 break
             if not self.engine.live:
-                if logged[0][len(codes)] != code or (
-                    code >= CLAIM_CODE and logged[1][len(codes)] != operation.mutex
-                ):
+                logged_code, value, item = logged[len(found)]
+                if logged_code != code or (code >= CLAIM_CODE and value != operation.mutex):
                     break
-                value = logged[1][len(codes)]
+                goes_on = item == len(codes) - 1
             elif code >= CLAIM_CODE:
                 value = operation.mutex
                 if (value in mine) != (code == RELEASE_CODE) or value in awaited:
                     break
                 mine ^= {value}
+                goes_on = bool(codes) and codes[-1] >= CLAIM_CODE and values[-1] == value
             elif code == RANDOM_CODE:
                 value = next(self.drawn).to_bytes(4, "little")
             else:
                 value = next(self.clock) + clocks[2 * code]
-            codes.append(code)
-            values.append(value)
+            if code >= CLAIM_CODE and goes_on:
+                sizes[-1] += 1
+            else:
+                codes.append(code)
+                values.append(value)
+                sizes.append(1)
             found.append(True if code >= CLAIM_CODE else value)
-        self.runs.take_back(1, bytes(codes), values, (5,) * CLOCKS, 0)
-        self.in_runs += len(codes)
+        self.runs.take_back(1, bytes(codes), values, (5,) * CLOCKS, 0, sizes)
+        self.in_runs += len(found)
         return found
 
     def state(self) -> dict[str, Any]:
@@ -172,6 +199,15 @@ class Member(Heard):
         state["clock"] = {clock_id: last for clock_id, _, last in state["clock"]}
         state["counts"] = list(state["counts"].items())  # where they stand decides what is forgotten
         return state | self.engine.statistics()
+
+
+def calls_in(codes: bytes, values: list[Any], sizes: list[int]) -> list[tuple[int, Any, int]]:
+    """Code, value and item of each."""
+    return [
+        (37 - code if call % 2 else code, value, item)
+        for item, (code, value, size) in enumerate(zip(codes, values, sizes, strict=True))
+        for call in range(size)
+    ]
 
 
 def code_of(operation: Any) -> int:
@@ -202,8 +238,14 @@ def possible(todo: list[Any]) -> list[Any]:
 
 
 def following(log: list[Entry]) -> Member:
+    """As a cursor has it: claims and releases of one mutex together."""
     backup = Member(live=False)
-    backup.determinizer.follow_all(log)
+    to = backup.determinizer
+    for alike in together(log):
+        if alike[0][0] == MUTEX:
+            to.follow_locks(alike[0], [entry[4] for entry in alike])
+        else:
+            to.follow_all(alike)
     backup.begin()
     return backup
 
@@ -271,11 +313,15 @@ def test_at_a_backup_a_run_ends_before_what_another_thread_waits_for() -> None:
     primary.results([ReadClock(0), Claim(KEPT), TURN], over_and_over([0]))
     backup = following(primary.log)
     backup.called(ReadClock(0))
-    assert backup.runs.logged(1) == (bytes((CLAIM_CODE,)), [KEPT]), "and not the release behind it"
+    assert backup.runs.logged(1) == (bytes((CLAIM_CODE,)), [KEPT], [1]), "and not the release behind it"
     backup.runs.take_back(1, bytes((CLAIM_CODE,)), [KEPT], (5,) * CLOCKS, 0)
     assert not backup.others
     backup.called(Release(BETWEEN))
     assert backup.others == [True]
+
+
+def entries(turns: Iterator[tuple[Entry, list[int]]]) -> list[Entry]:
+    return [(*entry[:4], count, *entry[5:]) for entry, counts in turns for count in counts or entry[4:5]]
 
 
 def test_turns_of_a_thread_end_where_another_one_comes_first_or_next() -> None:
@@ -285,13 +331,13 @@ def test_turns_of_a_thread_end_where_another_one_comes_first_or_next() -> None:
     last: Entry = (MUTEX, 0, 1, PASSING, 2, 1)
     for number, entry in enumerate([*own[:2], others[0], own[2], last], 1):
         gate.append(entry, number)
-    assert gate.turns(1, 9) == own, "the other thread's claim comes before the last one"
-    assert gate.turns(1, 2) == own[:2]
-    assert gate.turns(3, 9) == []
+    assert entries(gate.turns(1, 9)) == own, "the other thread's claim comes before the last one"
+    assert entries(gate.turns(1, 2)) == own[:2]
+    assert entries(gate.turns(3, 9)) == []
     gate.append(others[1], 6)
-    assert gate.turns(1, 9) == own[:2], "and after the release"
-    assert gate.take_turns(1, 2) == [(1, own[0]), (2, own[1])]
-    assert gate.turns(1, 9) == []
+    assert entries(gate.turns(1, 9)) == own[:2], "and after the release"
+    assert gate.take_turns(1, 2) == [(1, own[0], []), (2, own[1], [])]
+    assert entries(gate.turns(1, 9)) == []
     assert gate.outstanding == 4
 
 
@@ -309,7 +355,29 @@ def test_what_is_lent_ends_before_anything_that_is_not_as_it_should_be() -> None
         backup = Member(live=False)
         lock: Entry = (MUTEX, 0, 1, PASSING, 1, 1)
         backup.determinizer.follow_all([(TIME, 0, 1, 0, 50), lock, (MUTEX, 0, 1, PASSING, 2, 1), other])
-        assert backup.runs.logged(1) == (bytes((0, CLAIM_CODE, RELEASE_CODE)), [50, PASSING, PASSING]), other
+        lent = bytes((0, CLAIM_CODE, RELEASE_CODE)), [50, PASSING, PASSING], [1, 1, 1]
+        assert backup.runs.logged(1) == lent, other
+
+
+def test_what_is_lent_is_looked_for_no_further_than_it_goes() -> None:
+    """A backup that is behind has thousands of entries, and is lent a run with every few of them."""
+    looked_at: list[Entry] = []
+
+    class Watched(ReplayGate):
+        def turns(self, thread: int, most: int) -> Iterator[tuple[Entry, list[int]]]:
+            for turn in super().turns(thread, most):
+                looked_at.append(turn[0])
+                yield turn
+
+    backup = Member(live=False)
+    backup.engine.gate = Watched()
+    clocks: list[Entry] = [(TIME, 0, 1, 0, 50 + at) for at in range(2 * ITEMS_MAX)]
+    backup.determinizer.follow_all([clocks[0], (SOCKET, 0, 1, 1, 1, b""), *clocks])
+    assert len(backup.runs.logged(1)[1]) == 1
+    assert len(looked_at) == 2
+    behind = Member(live=False)
+    behind.determinizer.follow_all(clocks)
+    assert len(behind.runs.logged(1)[1]) == ITEMS_MAX
 
 
 def test_a_thread_that_does_something_else_than_its_run_has_diverged() -> None:
@@ -357,20 +425,63 @@ def test_entries_of_a_mutex_are_written_together_as_one_by_one(
     together.append_locks(first, counts)
     for each in counts:
         single.append((MUTEX, 0, 1, PASSING, each, result))
-    assert together.take() == single.take()
+    stream = together.take()
+    assert stream == single.take()
     assert together.count == single.count
     assert together.context == single.context
 
 
+FAR = (1 << 63) - 2
+lock_counts = (
+    st.lists(st.integers(1, 4), min_size=1, max_size=9)
+    | st.integers(1, 20).map(lambda size: [1, 2] * size)
+    | st.tuples(st.integers(1, 9) | st.just(FAR), st.integers(1, 9)).map(
+        lambda found: list(range(found[0], sum(found)))
+    )
+)
+
+
+@pytest.mark.parametrize("in_c", [False, True])
+@given(st.data())
+def test_entries_of_a_mutex_are_read_together_as_one_by_one(in_c: bool, data: st.DataObject) -> None:
+    encoder, log = OrderEncoder(OrderContext()), []
+    for mutex in data.draw(st.lists(st.sampled_from([KEPT, PASSING, 1 << 62]), max_size=4)):
+        for thread in data.draw(st.lists(st.integers(1, 2), max_size=2)):
+            counts = data.draw(lock_counts)
+            encoder.append_locks((MUTEX, 0, thread, mutex, counts[0], 1), counts)
+            log += [(MUTEX, 0, thread, mutex, count, 1) for count in counts]
+        if data.draw(st.booleans()):
+            log.append((MUTEX, 0, 1, mutex, data.draw(st.integers(1, 3)), 0))
+            encoder.append(log[-1])
+    stream = encoder.take()
+    cut = data.draw(st.integers(0, len(stream)))
+    with pytest.MonkeyPatch.context() as patched:
+        decode = compiled_part("llft.wire.locks").decode if in_c else None
+        patched.setattr(order_decoder, "decode_locks", decode)
+        decoder, found = OrderDecoder(OrderContext()), []
+        for piece in (stream[:cut], stream[cut:]):
+            decoder.feed(piece)
+            while (entry := decoder.next()) is not None:
+                found += [entry, *((*entry[:4], count, 1) for count in decoder.locks_behind(entry))]
+    assert found == log
+    assert (decoder.count, decoder.offset, decoder.exhausted) == (len(log), len(stream), True)
+    assert decoder.context == encoder.context
+
+
 def test_the_birth_log_has_of_a_run_what_it_has_of_single_calls() -> None:
-    codes = bytes((CLAIM_CODE, 0, RANDOM_CODE, RELEASE_CODE, CLAIM_CODE, RELEASE_CODE))
+    codes = bytes((CLAIM_CODE, 0, RANDOM_CODE, RELEASE_CODE, CLAIM_CODE, CLAIM_CODE))
     large = PASSING_MUTEX + (1 << 40)
-    values = [large, 3_000_000_000, b"abcd", large, KEPT, KEPT]
-    made = (Claim(large), ReadClock(0), RandomBytes(4), Release(large), Claim(KEPT), Release(KEPT))
+    values, sizes = [large, 3_000_000_000, b"abcd", large, KEPT, 3], [1, 1, 1, 5, 2, 1]
+    made = (
+        *(Claim(large), ReadClock(0), RandomBytes(4)),
+        *([Release(large), Claim(large)] * 2 + [Release(large)]),
+        *(Claim(KEPT), Release(KEPT), Claim(3)),
+    )
+    calls = [(code, value) for code, value, _ in calls_in(codes, values, sizes)]
     for thread in (1, 300):
         together, single = BirthLog(), BirthLog()
-        together.go_on(births_in_order(thread, codes, values))
-        for operation, code, value in zip(made, codes, values, strict=True):
+        together.go_on(births_in_order(thread, codes, values, sizes))
+        for operation, (code, value) in zip(made, calls, strict=True):
             single.called(thread, brief(operation))
             single.completed(thread, OPERATION_KINDS[type(operation)], True if code >= CLAIM_CODE else value)
         assert (together.length, together.digest) == (single.length, single.digest)

@@ -108,6 +108,13 @@ class Determinizer:
             raise MisuseError("primary_cannot_follow", "follow only before go_live", entry=entries[0])
         self.engine.follow_all(entries)
 
+    def follow_locks(self, first: Entry, counts: list[int]) -> None:
+        """The same for claims and releases of a mutex by one thread, whose entries differ in their counts
+        alone."""
+        if self.engine.live:
+            raise MisuseError("primary_cannot_follow", "follow only before go_live", entry=first)
+        self.engine.follow_locks(first, counts)
+
     def go_live(self, now_ns: int) -> None:
         """Promotion: results come from outside from now on."""
         if self.engine.live or not self.engine.caught_up:

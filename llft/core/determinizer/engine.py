@@ -73,6 +73,10 @@ class Engine:
         for entry in entries:
             self.follow(entry)
 
+    def follow_locks(self, first: Entry, counts: list[int]) -> None:
+        """The same for entries of a mutex that differ in their counts alone."""
+        self.follow_all([(*first[:4], count, first[5]) for count in counts])
+
     def go_live(self, now_ns: int) -> None:
         """Results come from outside from now on, and nobody has been tried."""
         self.live = True
@@ -150,6 +154,13 @@ class Engine:
         outside.descriptors.adopt(state)
         local_clock = outside.local_clock
         outside.clock.restore(state["clock"], lambda clock_id: local_clock(clock_id) - age_ns)
+
+
+def own_result(completions: list[Completion], thread: ThreadId) -> Result:
+    """Of a call that has just been completed. The thread has not gone on: it is its only completion."""
+    at = next(at for at, (what, whose, _) in enumerate(completions) if whose == thread and what == "resume")
+    result: Result = completions.pop(at)[2]  # type: ignore[assignment]  # "resume" carries a result
+    return result
 
 
 def unsupported(operation: object) -> UnsupportedOperationError:

@@ -13,11 +13,12 @@ when all before it are consumed. While `held`, a live engine completes nothing t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 from llft.core.determinizer.claims import Attempted, Claims
-from llft.core.determinizer.engine import MAIN_THREAD, Engine, unsupported
+from llft.core.determinizer.engine import MAIN_THREAD, Engine, own_result, unsupported
+from llft.core.determinizer.mutex import DONE
 from llft.core.determinizer.operation_ids import SLEEP, SPAWN
 from llft.core.determinizer.operations import (
     Claim,
@@ -119,8 +120,9 @@ class OrderedEngine(Engine):
         """At a backup: the thread's entry is there, and first of its operation."""
         if thread in self.parked or thread not in self._alive or type(operation) not in _AT_ONCE:
             return BLOCKED
-        if isinstance(operation, Claim) and (operation.timeout_ns >= 0 or self._would_wait(operation)):
-            return BLOCKED
+        if isinstance(operation, Claim):
+            if operation.timeout_ns >= 0 or (self.live and self.mutexes.is_held(operation.mutex)):
+                return BLOCKED
         if isinstance(operation, Release) and self.mutexes.is_awaited(operation.mutex):
             return BLOCKED  # another thread goes on, and first
         self.outside.now_ns = now_ns
@@ -132,19 +134,7 @@ class OrderedEngine(Engine):
             del self.parked[thread]
             return BLOCKED
         self.admit()
-        return self._own_result(thread)
-
-    def _would_wait(self, operation: Claim) -> bool:
-        return self.live and self.mutexes.is_held(operation.mutex)
-
-    def _own_result(self, thread: ThreadId) -> Result:
-        """Of a call that has just been completed. The thread has not gone on: it is its only completion."""
-        completions = self.completions
-        at = next(
-            at for at, (what, whose, _) in enumerate(completions) if whose == thread and what == "resume"
-        )
-        result: Result = completions.pop(at)[2]  # type: ignore[assignment]  # "resume" carries a result
-        return result
+        return own_result(self.completions, thread)
 
     def thread_ended(self, thread: ThreadId) -> None:
         expected = self.gate.expects(thread)
@@ -172,6 +162,15 @@ class OrderedEngine(Engine):
         self._backlog.append((self.followed_count, entry))
         self.admit()
 
+    def follow_locks(self, first: Entry, counts: list[int]) -> None:
+        """As one turn, where no barrier waits: its thread waits for the first of them at most."""
+        if self._backlog or first[5] != DONE:
+            super().follow_locks(first, counts)
+        else:
+            self._check_alive(first)
+            self.followed_count += len(counts)
+            self._reproduce(self.gate.append(first, self.followed_count - len(counts) + 1, counts))
+
     def is_out(self, thread: ThreadId) -> bool:
         return thread in self._alive and thread not in self.parked
 
@@ -179,10 +178,9 @@ class OrderedEngine(Engine):
         """It is out, and no other thread is."""
         return self.is_out(thread) and len(self._alive) - len(self.parked) == 1 and not self.completions
 
-    def turns(self, thread: ThreadId, most: int) -> list[Entry]:
-        """At a backup: as the gate has them. None before a barrier: with the last entry before it others may
-        go on."""
-        return [] if self._backlog else self.gate.turns(thread, most)
+    def turns(self, thread: ThreadId, most: int) -> Iterator[tuple[Entry, list[int]]]:
+        """At a backup: as the gate has them. None before a barrier: with the last one others may go on."""
+        return iter(()) if self._backlog else self.gate.turns(thread, most)
 
     def statistics(self) -> dict[str, int]:
         return super().statistics() | {"outstanding": self.gate.outstanding + len(self._backlog)}
@@ -233,9 +231,12 @@ class OrderedEngine(Engine):
                 backlog.popleft()
                 continue
             backlog.popleft()
-            if entry[2] <= self.last_thread and entry[2] not in self._alive:
-                raise diverged(entry[2], "the thread ended", entry)
+            self._check_alive(entry)
             self._reproduce(gate.append(entry, number))
+
+    def _check_alive(self, entry: Entry) -> None:
+        if entry[2] <= self.last_thread and entry[2] not in self._alive:
+            raise diverged(entry[2], "the thread ended", entry)
 
     def _reproduce(self, thread: ThreadId) -> None:
         """Let the thread go on if its call's entry is there and first; then who comes after it."""

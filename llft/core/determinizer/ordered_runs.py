@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from llft.core.determinizer.counts import note_count
+from llft.core.determinizer.counts import COUNTS_MANY, note_count
 from llft.core.determinizer.mutex import DONE
 from llft.core.determinizer.operation_ids import RANDOM
 from llft.core.determinizer.operations import PASSING_MUTEX
@@ -31,12 +31,20 @@ from llft.wire.order import GENERAL, MUTEX, TIME, Entry
 
 CLAIM_CODE: Final = 18
 RELEASE_CODE: Final = 19
-"""The value of both is the mutex."""
-ORDERED_RUN_MAX: Final = 256
-"""Nobody has to be given the token: as many as a table has room for."""
+"""The value of both is the mutex. Claims and releases of one mutex that follow one another, in turns, are one
+item of a run: its code is that of the first of them."""
+ORDERED_RUN_MAX: Final = 2048
+"""Nobody has to be given the token: as many calls as the core may be told of at a time."""
+ITEMS_MAX: Final = 256
+"""As many as a table has room for."""
 NO_PICK: Final = 0
-_PAIR: Final = bytes((CLAIM_CODE, RELEASE_CODE))
+SINGLE: Final[list[int]] = []
+"""In the place of sizes: every item is one call."""
+_OTHER: Final = {CLAIM_CODE: RELEASE_CODE, RELEASE_CODE: CLAIM_CODE}
 _NO_CODE: Final = -1
+
+Lent = tuple[bytes, list[Any], list[int]]
+"""Codes, values, and of how many calls each of them is."""
 
 
 class OrderedRuns:
@@ -56,21 +64,26 @@ class OrderedRuns:
         """At a primary: those that are held, and those that somebody waits for."""
         return self._engine.mutexes.tables()
 
-    def logged(self, thread: ThreadId) -> tuple[bytes, list[Any]]:
-        """At a backup: codes and results of the thread's next calls."""
+    def logged(self, thread: ThreadId) -> Lent:
+        """At a backup: the thread's next calls."""
         engine, codes = self._engine, bytearray()
         values: list[Any] = []
+        sizes: list[int] = []
         room = self.room(thread)
         if not room:
-            return b"", values
+            return b"", values, sizes
         next_calls = _NextCalls(engine)
-        for entry in engine.turns(thread, room):
+        for entry, counts in engine.turns(thread, room):
             code = next_calls.code_of(entry)
             if code == _NO_CODE:
                 break
+            size = next_calls.pass_locks(entry[3], counts) if counts else 1
             codes.append(code)
             values.append(entry[5] if code == RANDOM_CODE else entry[4] if code < CLOCKS else entry[3])
-        return bytes(codes), values
+            sizes.append(size)
+            if len(codes) == ITEMS_MAX or (counts and size < len(counts)):
+                break
+        return bytes(codes), values, sizes
 
     def take_back(
         self,
@@ -79,24 +92,29 @@ class OrderedRuns:
         values: list[Any],
         local: tuple[int, int, int],
         now_ns: int,
+        sizes: list[int] = SINGLE,
     ) -> None:
         """`local`: at a backup, the local clocks when the thread read them last."""
         engine = self._engine
-        if len(values) > self.room(thread):
-            raise InvariantError("run_too_long", thread=thread, calls=len(values), room=self.room(thread))
+        calls = sum(sizes) if sizes else len(codes)
+        if calls > self.room(thread):
+            raise InvariantError("run_too_long", thread=thread, calls=calls, room=self.room(thread))
         engine.outside.now_ns = now_ns
         if engine.live:
-            self._record(thread, codes, values)
+            self._record(thread, calls, codes, values, sizes)
         else:
-            self._consume(thread, codes, values, local)
+            self._consume(thread, calls, codes, values, local, sizes)
 
-    def _record(self, thread: ThreadId, codes: bytes, values: list[Any]) -> None:
+    def _record(
+        self, thread: ThreadId, calls: int, codes: bytes, values: list[Any], sizes: list[int]
+    ) -> None:
         outside = self._engine.outside
-        outside.recorded_count += len(codes)
-        for start, end in parts(codes, values):
+        outside.recorded_count += calls
+        for start, end in parts(codes):
             code, some = codes[start], values[start:end]
             if code >= CLAIM_CODE:
-                self._record_locks(thread, some[0], codes[start:end])
+                counts = self._lock_on(thread, some[0], code, sizes[start] if sizes else 1)
+                self._heard.locked(0, (MUTEX, NO_PICK, thread, some[0], counts[0], DONE), counts)
             elif code == RANDOM_CODE:
                 self._record_random(thread, some)
             else:
@@ -107,25 +125,30 @@ class OrderedRuns:
         count = self._count_random(len(data))
         self._heard.counted(0, (GENERAL, NO_PICK, thread, RANDOM, count, data[0]), data)
 
-    def _record_locks(self, thread: ThreadId, mutex: int, codes: bytes) -> None:
-        counts = self._lock_on(thread, mutex, codes)
-        self._heard.locked((MUTEX, NO_PICK, thread, mutex, counts[0], DONE), counts)
-
-    def _lock_on(self, thread: ThreadId, mutex: int, codes: bytes) -> list[int]:
-        """Claims and releases of one mutex, one after the other: N of their entries. A passing mutex that was
-        claimed and released is as it was before, and so are the tables: all further pairs are like the first.
-        """
-        counts: list[int] = []
-        at, end, is_passing = 0, len(codes), mutex >= PASSING_MUTEX
-        while at < end:
-            if is_passing and at >= 2 and codes[at - 2 : at] == _PAIR == codes[at : at + 2]:
-                counts.append(1)
-                counts.append(2)
-                at += 2
-            else:
-                counts.append(self._lock(thread, mutex, codes[at]))
-                at += 1
+    def _lock_on(self, thread: ThreadId, mutex: int, code: int, size: int) -> list[int]:
+        """Claims and releases of one mutex, in turns, so many: N of their entries. All that lies between the
+        first and the last two leaves the tables as it found them, but for N."""
+        if code == CLAIM_CODE and size % 2 == 0 and self._leaves_nothing(mutex):
+            return [1, 2] * (size // 2)
+        key = (MUTEX, mutex)
+        counts = [self._lock(thread, mutex, code)]
+        between = (size - 2) // 2 * 2
+        if between > 0:
+            counts += _counts_behind(mutex, counts[0], code == RELEASE_CODE, between)
+            if mutex < PASSING_MUTEX:
+                self._engine.outside.counts[key] = counts[-1]
+        for at in range(len(counts), size):
+            counts.append(self._lock(thread, mutex, code if at % 2 == 0 else _OTHER[code]))
         return counts
+
+    def _leaves_nothing(self, mutex: int) -> bool:
+        """Who claims it and releases it leaves no trace: it is free, and of a passing one nothing is kept
+        then; nor are there so many counts that one more has some of them forgotten."""
+        engine = self._engine
+        known = engine.outside.counts
+        if mutex < PASSING_MUTEX or len(known) + 1 >= COUNTS_MANY:
+            return False
+        return not engine.mutexes.is_held(mutex) and (MUTEX, mutex) not in known
 
     def _lock(self, thread: ThreadId, mutex: int, code: int) -> int:
         """Claim or release it, as `Claims` does: N of its entry."""
@@ -144,21 +167,31 @@ class OrderedRuns:
         return count
 
     def _consume(
-        self, thread: ThreadId, codes: bytes, values: list[Any], local: tuple[int, int, int]
+        self,
+        thread: ThreadId,
+        calls: int,
+        codes: bytes,
+        values: list[Any],
+        local: tuple[int, int, int],
+        sizes: list[int],
     ) -> None:
         """Their entries are the thread's next ones."""
         engine = self._engine
         clock = engine.outside.clock
-        for start, end in parts(codes, values):
+        for start, end in parts(codes):
             code = codes[start]
             if code >= CLAIM_CODE:
-                self._lock_on(thread, values[start], codes[start:end])
+                self._lock_on(thread, values[start], code, sizes[start] if sizes else 1)
             elif code == RANDOM_CODE:
                 self._count_random(end - start)
             else:
                 clock.observe_on(code, values[start:end], local[code])
-        for number, entry in engine.gate.take_turns(thread, len(codes)):
-            engine.consumed(number, entry)
+        for number, entry, counts in engine.gate.take_turns(thread, calls):
+            if counts:
+                engine.consumed_count += len(counts)
+                self._heard.locked(number, entry, counts)
+            else:
+                engine.consumed(number, entry)
         engine.admit()
 
     def _count_random(self, size: int) -> int:
@@ -170,21 +203,26 @@ class OrderedRuns:
         return first
 
 
-def parts(codes: bytes, values: list[Any]) -> list[tuple[int, int]]:
-    """Beginning and end of what is alike: calls of one code, or claims and releases of one mutex."""
+def parts(codes: bytes) -> list[tuple[int, int]]:
+    """Beginning and end of items that are told together: of one code, and locks each by itself."""
     found: list[tuple[int, int]] = []
     start, length = 0, len(codes)
     while start < length:
         code, end = codes[start], start + 1
-        if code >= CLAIM_CODE:
-            while end < length and codes[end] >= CLAIM_CODE and values[end] == values[start]:
-                end += 1
-        else:
-            while end < length and codes[end] == code:
-                end += 1
+        while code < CLAIM_CODE and end < length and codes[end] == code:
+            end += 1
         found.append((start, end))
         start = end
     return found
+
+
+def _counts_behind(mutex: int, count: int, released: bool, size: int) -> list[int]:
+    """N of so many further claims and releases, an even number, behind a claim or a release with this one."""
+    if mutex < PASSING_MUTEX:
+        return list(range(count + 1, count + 1 + size))
+    if released:
+        return [1, 2] * (size // 2)
+    return [count + 1, *([1, 2] * (size // 2 - 1)), 1]
 
 
 class _NextCalls:
@@ -219,9 +257,27 @@ class _NextCalls:
             self._ahead[MUTEX, item] = 0
         return RELEASE_CODE if held else CLAIM_CODE
 
+    def pass_locks(self, mutex: int, counts: list[int]) -> int:
+        """How many of them are next, as claims and releases in turns. The first one has been passed."""
+        held = self._held[mutex]
+        behind = len(counts) - 1
+        if behind:
+            expected = _counts_behind(mutex, counts[0], not held, behind + behind % 2)[:behind]
+            behind = behind if counts[1:] == expected else _alike(counts[1:], expected)
+        if behind:
+            held = held == (behind % 2 == 0)
+            self._held[mutex] = held
+            self._ahead[MUTEX, mutex] = counts[behind] if held or mutex < PASSING_MUTEX else 0
+        return behind + 1
+
     def _is_next(self, operation_id: OperationId, count: int) -> bool:
         known = self._ahead.get(operation_id)
         if known is None:
             known = self._counts.get(operation_id, 0)
         self._ahead[operation_id] = known + 1
         return count == known + 1
+
+
+def _alike(one: list[int], other: list[int]) -> int:
+    """So many of the first are alike."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b), len(one))

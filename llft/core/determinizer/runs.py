@@ -53,8 +53,8 @@ class Heard:
         """`first`: the first of the entries, which differ in their counts and data alone."""
         raise NotImplementedError
 
-    def locked(self, first: Entry, counts: list[int]) -> None:
-        """The same at a primary of a mutex: they differ in their counts alone."""
+    def locked(self, number: int, first: Entry, counts: list[int]) -> None:
+        """The same of a mutex: they differ in their counts alone."""
         raise NotImplementedError
 
 

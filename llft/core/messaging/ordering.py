@@ -17,6 +17,7 @@ from llft.identifiers import ConnectionId
 from llft.wire.order import (
     CONNECTION,
     GENERAL,
+    MUTEX,
     READ,
     REMOTE_VIEW,
     SEND,
@@ -50,9 +51,11 @@ class Cursor:
         self,
         passed: Callable[[Entry, int], None],
         passed_all: Callable[[list[Entry]], None] | None = None,
+        passed_locks: Callable[[Entry, list[int]], None] | None = None,
     ) -> None:
         """Pass every entry whose messages are here, with its number, in the order of the log; those that
-        need none and are alike all at once, if somebody takes them so."""
+        need none and are alike all at once, if somebody takes them so (of a mutex: the first of them, and
+        counts of all)."""
         orders = self.messaging.lane.orders
         if orders.end > self.fed:
             self.decoder.feed(orders.slice(self.fed, orders.end))
@@ -67,6 +70,9 @@ class Cursor:
             if not self._can_perform(entry):
                 return
             self.waiting = None
+            if entry[0] == MUTEX and passed_locks is not None:
+                self._pass_locks(entry, passed_locks)
+                continue
             self.passed_count += 1
             if self.decoder.between_entries:
                 self.watermark = self.decoder.offset
@@ -84,6 +90,14 @@ class Cursor:
             self.passed_count += len(entries)
             self.watermark = self.decoder.offset
             passed_all(entries)
+
+    def _pass_locks(self, entry: Entry, passed_locks: Callable[[Entry, list[int]], None]) -> None:
+        """This one and those behind it."""
+        counts = [entry[4], *self.decoder.locks_behind(entry)]
+        self.passed_count += len(counts)
+        self.watermark = self.decoder.offset
+        self.passed_since.clear()
+        passed_locks(entry, counts)
 
     def _next(self) -> Entry | None:
         context = self.decoder.context
