@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from llft.config import Replication
@@ -14,14 +14,13 @@ from llft.core.dialogue_beats import BeatLender, Beats
 from llft.core.dialogue_connection import begun, is_plain, numbers_of
 from llft.core.dialogue_deadlines import Deadlines
 from llft.core.dialogue_fellow import Fellow, Fellows
-from llft.core.dialogue_numbers import CLOCK_IDS, has_read_all, who_is
+from llft.core.dialogue_numbers import CLOCK_IDS, are_usual, has_read_all, who_is
 from llft.core.dialogue_remote import Remote, ends_in_one_piece, remote_of
 from llft.core.dialogue_threads import PARKED, LentThreads, Threads
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.reflection import HeldOrder
 from llft.core.standing import BACKUP, PRIMARY
 from llft.identifiers import ThreadId, ViewId
-from llft.instant import NEVER
 from llft.wire.header import PREFIX_BYTES
 from llft.wire.order import GENERAL, SOCKET, Entry, OrderContext
 
@@ -34,8 +33,6 @@ all that has come and is not read."""
 CONNECTIONS_MAX: Final = 128
 """As many as a dialogue has room for."""
 GROUPS_MAX: Final = 16
-LARGEST: Final = NEVER
-"""Numbers are of 64 bits where they are lent to, with room for sums. A peer may have said larger ones."""
 
 
 Kinds = tuple[int, int, int, int, int]
@@ -133,8 +130,7 @@ class Lender:
         )
         remotes = [remote_of(group_id, lane.held[group_id]) for group_id in groups]
         lent = [(groups.index(each.remote_group_id), *self._lent_of(each)) for each in connections]
-        all_numbers = [numbers, *[each.numbers for each in remotes], *[each[1] for each in lent]]
-        if not _are_usual(all_numbers, connections):
+        if not are_usual([numbers, *[r.numbers for r in remotes], *[c[1] for c in lent]], connections):
             return None
         return Lent(
             numbers,
@@ -293,11 +289,3 @@ class Lender:
 
     def _deadline_ns(self) -> int:
         return self.deadlines.next_ns(may_ask=self._may_ask)
-
-
-def _are_usual(numbers: list[tuple[int, ...]], connections: list[Connection]) -> bool:
-    """None of them is too large, nor one of what was received."""
-    received = [
-        (each.timestamp, each.order_end) for connection in connections for each in connection.received
-    ]
-    return all(max(each) <= LARGEST for each in chain(numbers, received))

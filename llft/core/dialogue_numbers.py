@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Final
 
 from llft.core.messaging.connection import Connection
 from llft.core.messaging.ordering import Cursor
 from llft.core.standing import Standing
+from llft.instant import NEVER
 
 CLOCK_IDS: Final = (0, 1, 2)
 """Those that a dialogue knows, as runs do."""
+LARGEST: Final = NEVER
+"""Numbers are of 64 bits where they are lent to, with room for sums. A peer may have said larger ones."""
 
 
 def who_is(standing: Standing) -> tuple[int, ...]:
@@ -23,3 +27,11 @@ def has_read_all(cursor: Cursor, connections: list[Connection], end: int) -> boo
     if cursor.waiting is not None or any(connection.ordered_partial for connection in connections):
         return False
     return cursor.decoder.between_entries and cursor.decoder.exhausted and cursor.fed == end
+
+
+def are_usual(numbers: list[tuple[int, ...]], connections: list[Connection]) -> bool:
+    """None of them is too large, nor one of what was received."""
+    received = [
+        (each.timestamp, each.order_end) for connection in connections for each in connection.received
+    ]
+    return all(max(each) <= LARGEST for each in chain(numbers, received))
