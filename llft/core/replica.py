@@ -98,7 +98,7 @@ class Replica:
         self.determinizer = Determinizer(
             config.threads, self.sockets, self.record, local_clock, random.randbytes
         )
-        self.determinizer.on_consumed = self._on_consumed
+        self.determinizer.on_consumed, self._follow_all = self._on_consumed, self.determinizer.follow_all
         self.live = False
         """True at a primary: results come from outside and are recorded."""
         self.cursor: Cursor | None = None
@@ -282,7 +282,7 @@ class Replica:
                 cursor.advance(self.semi_passive.log_entry)
                 self.semi_passive.apply_pending_update()
             else:
-                cursor.advance(lambda entry, _: self.determinizer.follow(entry), self.determinizer.follow_all)
+                cursor.advance(lambda entry, _: self.determinizer.follow(entry), self._follow_all)
         except PeerError as error:
             self.reset_and_rejoin(f"order information is damaged: {error}")
 
@@ -361,19 +361,17 @@ class Replica:
         standing = self.standing
         self.live = True
         self.cursor = None
-        standing.next_precedence = max(
-            standing.next_precedence, *(member.precedence + 1 for member in standing.membership)
-        )
-        without_state = self.primary_change.members_without_state()
-        for backup in standing.backups:
+        for member in standing.membership:
+            standing.next_precedence = max(standing.next_precedence, member.precedence + 1)
+        backups, without_state = standing.backups, self.primary_change.members_without_state()
+        self.detector.watch(backups, self.now_ns)
+        for backup in backups:
+            self.detector.restart(backup, self.now_ns)
             if backup in without_state:
                 self.transfer.want(backup)
             else:
                 self.messaging.watermarks.admit(backup, self.messaging.lane.group_watermark)
-        self.asking.durability.begin_primary([b for b in standing.backups if b not in without_state])
-        self.detector.watch(standing.backups, self.now_ns)
-        for backup in standing.backups:
-            self.detector.restart(backup, self.now_ns)
+        self.asking.durability.begin_primary([b for b in backups if b not in without_state])
         for connection in self.messaging.table:
             self.mark_delivered(connection)
         self.messaging.uncache()
