@@ -97,6 +97,8 @@ class Durability:
 
     def committed(self, held: int, level: int) -> int:
         """Of what enough backups hold, what enough of those that have histories have performed."""
+        if not self._performed:
+            return held
         backups = self.replica.standing.backups
         performed = sorted((end for one, end in self._performed.items() if one in backups), reverse=True)
         return min(held, performed[min(level, len(performed)) - 1]) if performed and level else held

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from llft.core.effects import Effect, Multicast, Transmit, WriteBatch, WriteRecord
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId, ViewId
 from llft.journal.batch import Locks, Readings, Row
-from llft.journal.record import Operated, Record, Stamp
-from llft.wire.order import GENERAL, SOCKET, TEMPLATES, TIME, Entry, counted_template, describe
+from llft.journal.record import Operated, Stamp
+from llft.wire.order import (
+    GENERAL,
+    PRIMARY_VIEW,
+    SOCKET,
+    TEMPLATES,
+    TIME,
+    Entry,
+    counted_template,
+    describe,
+    view_told,
+)
 
 _new_tuple: Final = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
@@ -80,8 +89,9 @@ class Outbox:
         """Journal a record of this kind, all its fields but the stamp, which is added here."""
         if self.journalling:
             standing, stamp = self.standing, self._stamp
-            if stamp.time_ns != self.now_ns or stamp.view is not standing.view:
-                stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, standing.view)
+            view = standing.view
+            if stamp[0] != self.now_ns or stamp[3] is not view:
+                stamp = _new_tuple(Stamp, (self.now_ns, standing.group_id, standing.birth_id, view))
                 self._stamp = stamp
             self._direct = None
             self.effects.append(_new_tuple(WriteRecord, (_new_tuple(kind, (stamp, *fields)),)))
@@ -120,6 +130,8 @@ class Outbox:
             self.note((_OPERATED, number, template, entry))
         elif kind in (SOCKET, GENERAL):
             self.note((Operated, number, describe(entry)))
+        elif kind == PRIMARY_VIEW:
+            self.note((_OPERATED, number, *view_told(entry)))
         else:
             self.record(Operated, number, describe(entry))
 
@@ -142,13 +154,13 @@ class Outbox:
         """The same of entries of a mutex, which differ from the first in counts."""
         self.note((Locks, number, TEMPLATES[first[0]], first, counts))
 
-    def record_of_view(self, view: ViewId, kind: Callable[..., Record], *fields: Any) -> None:
+    def record_of_view(self, view: ViewId, kind: Any, *fields: Any) -> None:
         """The same, of another view than the one that this replica is in by now."""
         if self.journalling:
             standing = self.standing
-            stamp = Stamp(self.now_ns, standing.group_id, standing.birth_id, view)
+            stamp = _new_tuple(Stamp, (self.now_ns, standing.group_id, standing.birth_id, view))
             self._direct = None
-            self.effects.append(WriteRecord(kind(stamp, *fields)))
+            self.effects.append(_new_tuple(WriteRecord, (_new_tuple(kind, (stamp, *fields)),)))
 
     def drain(self) -> list[Effect]:
         effects = self.effects

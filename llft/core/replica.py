@@ -361,19 +361,17 @@ class Replica:
         standing = self.standing
         self.live = True
         self.cursor = None
-        standing.next_precedence = max(
-            standing.next_precedence, *(member.precedence + 1 for member in standing.membership)
-        )
-        without_state = self.primary_change.members_without_state()
-        for backup in standing.backups:
+        for member in standing.membership:
+            standing.next_precedence = max(standing.next_precedence, member.precedence + 1)
+        backups, without_state = standing.backups, self.primary_change.members_without_state()
+        self.detector.watch(backups, self.now_ns)
+        for backup in backups:
+            self.detector.restart(backup, self.now_ns)
             if backup in without_state:
                 self.transfer.want(backup)
             else:
                 self.messaging.watermarks.admit(backup, self.messaging.lane.group_watermark)
-        self.asking.durability.begin_primary([b for b in standing.backups if b not in without_state])
-        self.detector.watch(standing.backups, self.now_ns)
-        for backup in standing.backups:
-            self.detector.restart(backup, self.now_ns)
+        self.asking.durability.begin_primary([b for b in backups if b not in without_state])
         for connection in self.messaging.table:
             self.mark_delivered(connection)
         self.messaging.uncache()

@@ -162,15 +162,12 @@ class ViewChange:
     def _take_pieces(self, recovery: Recovery) -> bool:
         """What the remote groups hold continues our own order stream; where they know of a later view than
         this replica has order information of, ours ends at its start. False: this replica is of no use."""
-        lineage = self.replica.lineage
-        later = lineage[lineage.index(self.settled_view) + 1 :] if self.settled_view in lineage else lineage
-        starts = {piece.view_start for piece in recovery.pieces if piece.view in later}
-        if not self._cut_at(min(starts - recovery.cut_at, default=UNSETTLED)):
-            return False
-        recovery.cut_at = starts
-        orders = self.messaging.lane.orders
-        for start, data in recovery.usable_pieces(lineage, self.settled_view, self.settled_start):
-            orders.insert(start, data)
+        lineage, orders = self.replica.lineage, self.messaging.lane.orders
+        if recovery.pieces:
+            if not self._cut_at(recovery.new_start(lineage, self.settled_view)):
+                return False
+            for start, data in recovery.usable_pieces(lineage, self.settled_view, self.settled_start):
+                orders.insert(start, data)
         orders.forget_early()
         recovery.untaken = False
         self.replica.follow_log()
@@ -205,7 +202,7 @@ class ViewChange:
         self.settled_view, self.settled_start = standing.view, offset
         self.recovery = None
         self.messaging.recoverable_view = NO_VIEW
-        lane.orders.reset_reflected(min(recovery.order_ends.values(), default=offset))
+        lane.orders.reset_reflected(recovery.all_have(offset))
         self.record_view_change()
         replica.become_primary()
         replica.outbox.record(RoleChanged, PRIMARY, "virtual synchrony point reached")

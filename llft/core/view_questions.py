@@ -35,6 +35,8 @@ def ask_newly_known(replica: Replica, recovery: Recovery) -> None:
     """Line 29 for the connections that were created since it was last done; all of them, the first time.
     Those on which something waits to be read come first: there somebody waits for a reply."""
     table = replica.messaging.table
+    if table.created_count == recovery.asked_number:
+        return
     for connection in sorted(table.created_after(recovery.asked_number), key=_is_read):
         connection.settled = bool(connection.reset_reason)
         if not connection.settled:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from llft.lane import choice, modules
 
 ROOT = Path(choice.SOURCES)
-FLAGS = ("-O2", "-fwrapv", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-w")
+FLAGS = ("-O2", "-fwrapv", "-DNDEBUG", "-fPIC", "-fno-plt", "-fvisibility=hidden", "-w")
 AS_ONE = ("-flto", "-fno-semantic-interposition")
 """For what is written in C: the parts of an extension are compiled as one, if the compiler can."""
 COMPILERS = ("cc", "gcc", "clang")

@@ -31,6 +31,7 @@ SINGLE = (
             "immediate",
             "lending",
             "liveness",
+            "native/pulse",
             "pacemaker",
             "performing",
             "poller",

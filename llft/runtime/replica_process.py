@@ -18,7 +18,7 @@ from llft.core.replica import Replica
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.instant import US
 from llft.journal.frame import FREQUENT
-from llft.journal.record import MembershipChanged, Record
+from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
 from llft.past.checkpoint import Checkpoint, Fingerprint
 from llft.runtime import fingerprint, last_words, own_log
@@ -209,13 +209,13 @@ class ReplicaProcess(OutsidePort):
                 self.pulse.record(record)
             if self.priority.is_back:
                 self.priority.take(record)
-            if kind is MembershipChanged:
-                self.checkpoints.take(record)
             self.noted(record)
         self.journal.write(record)
 
     def flush(self) -> None:
         self.journal.flush()
+        for record in self.timeline.noted:
+            self.checkpoints.take(record)
         self.tell_changes()
 
     def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:

@@ -66,6 +66,7 @@ from llft.wire.order_entries import (
     Entry,
     counted_template,
     describe,
+    view_told,
 )
 
 __all__ = [
@@ -87,4 +88,5 @@ __all__ = [
     "OrderEncoder",
     "counted_template",
     "describe",
+    "view_told",
 ]

@@ -11,6 +11,7 @@ from llft.wire.many_times import encode_times
 from llft.wire.order_context import OrderContext
 from llft.wire.order_entries import (
     GENERAL,
+    PRIMARY_VIEW,
     READ,
     RUN,
     RUN_MAX,
@@ -21,7 +22,7 @@ from llft.wire.order_entries import (
     Entry,
 )
 from llft.wire.order_locks import encode_locks
-from llft.wire.order_writers import WRITERS, item_head, put_size
+from llft.wire.order_writers import WRITERS, item_head, put_size, write_primary_view
 from llft.wire.varint import put_uvarint, zigzag
 
 
@@ -54,6 +55,9 @@ class OrderEncoder:
             self._append_read(entry)
         elif kind == SEND:
             self._append_send(entry)
+        elif kind == PRIMARY_VIEW:
+            self.pending += write_primary_view(self.context, entry)  # clients wait for it
+            self._open = 0
         else:
             writer = WRITERS.get(kind)
             if writer is None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Final
 
 from llft.errors import MisuseError
@@ -61,13 +62,27 @@ def describe(entry: Entry) -> str:
     if kind in (SOCKET, GENERAL):
         return counted_template(kind, entry[5]) % entry[1:5]
     if kind == PRIMARY_VIEW:
-        bases = " ".join(f"{fd}:{base}" for fd, base in entry[2])
-        return f"primary_view {_describe_view(entry[1])} [{bases}]"
+        template, numbers = view_told(entry)
+        return template % numbers[1:]
     if kind == REMOTE_VIEW:
         return f"remote_view fd={entry[1]} {_describe_view(entry[2])} from={entry[3]}"
     if kind == CONNECTION:
         return f"connection what={entry[1]} fd={entry[2]} {ConnectionId(*entry[3:])}"
     raise MisuseError("order_entry_kind_unknown", "see llft.wire.order", entry=entry)
+
+
+_VIEW: Final = "primary_view v%%d/p%%d of %%d.%%d.%%d [%s]"
+_VIEW_ALONE: Final = _VIEW % ""
+
+
+def view_told(entry: Entry) -> tuple[str, Entry]:
+    """Of a PRIMARY_VIEW: a template like those of `TEMPLATES`, and what fills it behind a kind. The text is
+    made when somebody wants it, for at a change of the primary clients wait."""
+    kind, (precedence, primary_view_num, (host_id, pid, start_ns)), bases = entry
+    numbers = (kind, primary_view_num, precedence, host_id, pid, start_ns)
+    if not bases:
+        return _VIEW_ALONE, numbers
+    return _VIEW % " ".join(["%d:%d"] * len(bases)), numbers + tuple(chain.from_iterable(bases))
 
 
 def counted_template(kind: int, data: bytes) -> str:

@@ -150,7 +150,7 @@ def _write_decision(context: OrderContext, entry: Entry) -> bytearray:
     return out
 
 
-def _write_primary_view(context: OrderContext, entry: Entry) -> bytearray:
+def write_primary_view(context: OrderContext, entry: Entry) -> bytearray:
     _, view, view_bases = entry
     out = bytearray((PRIMARY_VIEW,))
     _put_view(out, view)
@@ -193,7 +193,7 @@ WRITERS: Final[dict[int, Callable[[OrderContext, Entry], bytearray]]] = {
     GENERAL: _write_general,
     WAKE: _write_decision,
     CHECKPOINT: _write_decision,
-    PRIMARY_VIEW: _write_primary_view,
+    PRIMARY_VIEW: write_primary_view,
     REMOTE_VIEW: _write_remote_view,
     CONNECTION: _write_connection,
 }

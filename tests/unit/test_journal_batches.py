@@ -44,7 +44,18 @@ from llft.journal.record import (
 from llft.journal.unpack_rows import unpack_in_python
 from llft.journal.writer import FULL, FULL_OF_RECORDS, JournalWriter
 from llft.lane import choice
-from llft.wire.order import GENERAL, MUTEX, READ, SEND, SOCKET, TEMPLATES, TIME, counted_template, describe
+from llft.wire.order import (
+    GENERAL,
+    MUTEX,
+    PRIMARY_VIEW,
+    READ,
+    SEND,
+    SOCKET,
+    TEMPLATES,
+    TIME,
+    counted_template,
+    describe,
+)
 from tests.packing import InC, load_in_c, packing
 
 BIRTH = BirthId(1, 2, 3)
@@ -346,6 +357,26 @@ def test_a_batch_is_read_as_its_records(
     with packing(in_c if compiled else None):
         write(directory / "a", found)
         assert list(read_journal(directory / "a" / "j.llj")) == records_of(found)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("open_count", [0, 1, 5, 6, 2000])
+def test_a_view_is_told_as_it_is_described(
+    tmp_path: Path, in_c: InC, compiled: bool, open_count: int
+) -> None:
+    """Whatever is open: more than goes into a row becomes a record."""
+    outbox = Outbox(Standing(GroupConfig(7), BIRTH), journalling=True)
+    entry = (PRIMARY_VIEW, ViewId(4, 5, BIRTH), tuple((fd, 10 * fd) for fd in range(open_count)))
+    outbox.note_entry(9, entry)
+    (batch,) = outbox.drain()
+    assert isinstance(batch, WriteBatch)
+    with packing(in_c if compiled else None):
+        write(tmp_path / "a", [batch])
+        (told,) = read_journal(tmp_path / "a" / "j.llj")
+    assert isinstance(told, Operated)
+    assert (told.order_seq_num, told.entry) == (9, describe(entry))
+    bases = " ".join(f"{fd}:{10 * fd}" for fd in range(open_count))
+    assert told.entry == f"primary_view {ViewId(4, 5, BIRTH)} of {BIRTH} [{bases}]"
 
 
 def test_segments_and_small_buffers_cut_it_alike(tmp_path: Path, in_c: InC) -> None:

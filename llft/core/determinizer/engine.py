@@ -6,7 +6,7 @@ means) and differs from the other one only in which thread may go on when.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from llft.core.determinizer.mutex import MutexTable
@@ -85,15 +85,9 @@ class Engine:
             self.waiters.enter(thread, operation, tried=False)
         self.poke(now_ns)
 
-    def worth_trying(self) -> Iterator[tuple[ThreadId, Operation]]:
-        """Parked threads that may be able to go on; the others certainly are not."""
-        for thread in self.waiters.worth_trying(self.parked):
-            yield thread, self.parked[thread]
-        if self.audited:
-            self._audit()
-
-    def _audit(self) -> None:
-        for thread, operation in self.parked.items():
+    def audit(self) -> None:
+        """All that were worth trying have been tried: no other parked thread can go on."""
+        for thread, operation in self.parked.items() if self.audited else ():
             if not self.waiters.is_expected(thread) and self.outside.ready(thread, operation):
                 raise InvariantError("left_waiting", thread=thread, operation=operation)
 

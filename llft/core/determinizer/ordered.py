@@ -147,12 +147,13 @@ class OrderedEngine(Engine):
         self.outside.now_ns = now_ns
         if not self.live or self.held:
             return
-        for thread, operation in self.worth_trying():
+        for thread, operation in self.waiters.worth_trying(self.parked):
             result = self._attempts[type(operation)](thread, operation)
             if result is BLOCKED:
                 self.waiters.wait_for(thread, operation)
             else:
                 self._unpark(thread, result)
+        self.audit()
 
     def next_deadline(self) -> int:
         return self.outside.deadlines.earliest() if self.live and not self.held else NEVER

@@ -250,11 +250,12 @@ class TokenEngine(TokenThreads):
         if self.held or not (self._outside_changed or outside.deadlines.earliest() <= outside.now_ns):
             return
         self._outside_changed = False
-        for thread, operation in self.worth_trying():
+        for thread, operation in self.waiters.worth_trying(self.parked):
             if outside.ready(thread, operation):
                 outside.record((WAKE, self._wake(thread, operation), thread))
             else:
                 self.waiters.wait_for(thread, operation)
+        self.audit()
 
     def _wake(self, thread: ThreadId, cause: object) -> int:
         operation = self.parked.pop(thread, None)

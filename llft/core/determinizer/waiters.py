@@ -73,10 +73,12 @@ class Waiters:
         """Whether it will be tried next time in any case."""
         return thread in self._untried
 
-    def worth_trying(self, parked: dict[ThreadId, Operation]) -> Iterator[ThreadId]:
+    def worth_trying(self, parked: dict[ThreadId, Operation]) -> Iterator[tuple[ThreadId, Operation]]:
         """One after the other; what the trial of one touches counts for those behind it."""
         untried, self._untried = self._untried, {}
-        candidates = [*untried, *self._outside.deadlines.passed(self._outside.now_ns)]
+        candidates = list(untried)
+        if self._outside.deadlines.heap:
+            candidates += self._outside.deadlines.passed(self._outside.now_ns)
         queue: list[tuple[int, ThreadId]] = []
         passed = 0
         while True:
@@ -94,8 +96,9 @@ class Waiters:
             passed, thread = heappop(queue)
             while queue and queue[0][0] == passed:
                 heappop(queue)  # several reasons to try one thread
-            if thread in parked:
-                yield thread
+            operation = parked.get(thread)
+            if operation is not None:
+                yield thread, operation
 
     def _touched(self, parked: dict[ThreadId, Operation]) -> list[ThreadId]:
         fds = self._outside.connections.touched()

@@ -8,8 +8,12 @@ known to live is waited for longer, once, until it is heard again (D-73).
 
 from __future__ import annotations
 
+from typing import Final
+
 from llft.config import SEEN_ALIVE_TIMEOUTS, Timeouts
 from llft.identifiers import NO_BIRTH, BirthId
+
+_CERTIFIED_MAX: Final = 64
 
 
 class FaultDetector:
@@ -38,7 +42,8 @@ class FaultDetector:
     def certify(self, birth_id: BirthId) -> None:
         if birth_id not in self.certified:
             self.certified.append(birth_id)
-            del self.certified[:-64]
+            if len(self.certified) > _CERTIFIED_MAX:
+                del self.certified[0]
 
     def see_alive(self, birth_id: BirthId) -> None:
         """Its kernel says that it lives, though nothing is heard of it."""

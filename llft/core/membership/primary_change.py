@@ -13,6 +13,8 @@ Laws:
 
 from __future__ import annotations
 
+from typing import Final
+
 from llft.config import PartitionPolicy
 from llft.core.membership.fault_detector import FaultDetector
 from llft.core.membership.footing import Footings
@@ -30,6 +32,9 @@ from llft.wire.messages import (
     MessageType,
     ProposePrimaryBody,
 )
+
+_new_tuple: Final = tuple.__new__
+"""Clients wait, and the named tuple itself would be called in Python."""
 
 
 class PrimaryChange:
@@ -74,7 +79,8 @@ class PrimaryChange:
         self.old_view = standing.view
         self.old_membership = standing.membership
         standing.role = PROPOSING
-        standing.view = ViewId(standing.precedence, self.old_view.primary_view_num + 1, standing.birth_id)
+        number = self.old_view[1] + 1
+        standing.view = _new_tuple(ViewId, (standing.precedence, number, standing.birth_id))
         standing.change_num += 1
         standing.membership = self.surviving_members()
         self.outbox.record(RoleChanged, PROPOSING, reason)

@@ -113,11 +113,23 @@ class Recovery:
 
     def wanted_of_members(self, order_end: int) -> int:
         """How far the best informed member is, if that is further than this replica."""
-        best = max(self.order_ends.values(), default=0)
-        return best if self.awaits_members and best > order_end else 0
+        if not self.awaits_members or not self.order_ends:
+            return 0
+        best = max(self.order_ends.values())
+        return best if best > order_end else 0
+
+    def all_have(self, order_end: int) -> int:
+        """How far every other member is; who is alone has all that there is."""
+        return min(self.order_ends.values()) if self.order_ends else order_end
 
     def collected(self, order_end: int) -> bool:
         return not self.awaited and not self.wanted_of_members(order_end)
+
+    def new_start(self, lineage: list[ViewId], settled_view: ViewId) -> int:
+        """Where the first of the views begins that are later than this one and were not told of before."""
+        later = lineage[lineage.index(settled_view) + 1 :] if settled_view in lineage else lineage
+        known, self.cut_at = self.cut_at, {piece.view_start for piece in self.pieces if piece.view in later}
+        return min(self.cut_at - known, default=UNSETTLED)
 
     def usable_pieces(
         self, lineage: list[ViewId], settled_view: ViewId, settled_start: int

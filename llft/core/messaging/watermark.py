@@ -61,7 +61,7 @@ class Watermarks:
     def committed(self, level: int, own: int) -> int:
         """The offset that at least `level` backups hold that could take over; that all hold where there are
         fewer, and all of it where there is none (D-10: level 1 where a backup is alive, else 0)."""
-        if level == 0:
+        if level == 0 or not self.of_member:
             return own
         held = sorted([w for b, w in self.of_member.items() if self.counts(b)], reverse=True)
         return held[min(level, len(held)) - 1] if held else own

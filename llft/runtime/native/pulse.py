@@ -137,7 +137,7 @@ def open_pulse(transport: Transport, birth_id: BirthId, timeouts: Timeouts) -> t
 
 class NativePulse:
     __slots__ = (
-        *("_library", "_transport", "_sender", "_rhythm"),
+        *("_library", "_clear", "_transport", "_sender", "_rhythm"),
         *("_life", "_beat_ns", "_again_ns", "_leave_ns", "_spent"),
         *("_prefix", "_to", "_route", "_over", "_unrouted"),
     )
@@ -150,6 +150,7 @@ class NativePulse:
         library.pulse_route.argtypes = [ctypes.c_char_p, ctypes.c_uint32]
         library.pulse_supply.argtypes = [ctypes.c_char_p, *3 * [ctypes.c_uint32]]
         self._library = library
+        self._clear = library.pulse_clear  # to look it up takes longer than it does, when clients wait
         self._transport = transport
         self._sender = _BIRTH.pack(*birth_id)
         self._rhythm = rhythm
@@ -198,7 +199,7 @@ class NativePulse:
 
     def _forget(self) -> None:
         if self._prefix is not _NOTHING:  # else the ring is empty
-            self._library.pulse_clear()
+            self._clear()
             self._prefix = _NOTHING
 
     def _consider(self, to: GroupId | BirthId, data: bytes) -> None:
