@@ -61,6 +61,11 @@ class Dialogue:
         return lent
 
     @property
+    def why_not(self) -> str:
+        """None was lent when it was asked for last."""
+        return self._lender.why_not
+
+    @property
     def deadline_ns(self) -> int:
         """By when what was lent last is left."""
         return self._lender.deadlines.deadline_ns

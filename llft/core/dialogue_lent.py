@@ -66,7 +66,7 @@ class Lender:
         self._messaging = replica.messaging
         self._engine = replica.determinizer.engine
         self._fellows, self._may_ask, self.deadlines = Fellows(replica), False, Deadlines(replica)
-        self._threads = Threads(replica)
+        self._threads, self.why_not = Threads(replica), ""
         config = replica.config
         self._possible = (
             isinstance(self._engine, TokenEngine)
@@ -87,8 +87,10 @@ class Lender:
         """To the thread that is out and may have to wait for these descriptors; None: not now. `with_others`:
         other threads may go on there as well."""
         replica, others = self._replica, frozenset[ThreadId]()
+        self.why_not = "the core is not quiet"
         if not self._possible or not self._is_quiet(thread, now_ns):
             return None
+        self.why_not = "threads"
         threads = self._threads.lend(thread, self) if with_others else None
         if not self._threads.can_run_on(with_others=threads is not None):
             return None
@@ -97,9 +99,11 @@ class Lender:
             others = frozenset([row[0] for row in threads.rows if row[1] == PARKED])
         if (replica.live and not self._threads.are_free(fds, others)) or self._deadline_ns() <= now_ns:
             return None
+        self.why_not = "connections"
         connections = self._connections(fds)
         if connections is None or not (replica.live or self._may_follow()):
             return None
+        self.why_not = "too much"
         return self._lent(thread, kinds, patience_ns, connections, threads)
 
     def _lent(

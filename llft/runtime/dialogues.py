@@ -74,7 +74,7 @@ class Dialogues:
     __slots__ = (
         *("_births", "_driver", "_fds", "_fellow", "_lent_to", "_members"),
         *("_selected", "_selecting", "_skipped", "_skipping"),
-        *("deadline_ns", "lazy_ns", "leaving", "line", "patience_ns", "pulse", "was_left"),
+        *("deadline_ns", "lazy_ns", "leaving", "line", "patience_ns", "pulse", "refused", "was_left"),
     )
 
     def __init__(self, driver: Driver) -> None:
@@ -89,6 +89,8 @@ class Dialogues:
         self._members: list[BirthId] = []
         """Those whose Heartbeats are heard in it."""
         self._skipping = self._skipped = 0
+        self.refused: dict[str, int] = {}
+        """How often none was lent, by reasons; for people."""
         self._selecting = NOBODY
         self._selected: list[int] = []
         """The thread that selected last, and on what: it will select on these again."""
@@ -122,21 +124,22 @@ class Dialogues:
     def lend(self, thread: ApplicationThread, operation: Operation) -> bool:
         """For its call, which may have to wait, or at a backup is made from the log. Lock held."""
         fds = self._of_several(thread, operation) or awaited(operation)
-        if native is None or self.line is None or self.leaving is not None:
+        if native is None or self.line is None or not (fds or waits_for_another(operation)):
             return False
-        if not fds and not waits_for_another(operation):
+        if self.leaving is not None or self._skipped < self._skipping:
+            self._skipped += 1
             return False
         if self._driver.application.witness is not None and is_timed(operation):
             return False  # handed over, it would be another call than the one that the program made
-        if self._skipped < self._skipping:
-            self._skipped += 1
-            return False
         # A server that is behind its clients has always some that wait, and would stay on the slow way.
         self._driver.arrivals.look_at_waiting()
         try:
-            return self._lend(thread, fds, self.line)
+            why_not = self._lend(thread, fds, self.line)
         except Exception:  # noqa: BLE001 (the driver's invariant 4)
             self._driver.die("on lending a dialogue")
+        if why_not:
+            self.refused[why_not] = self.refused.get(why_not, 0) + 1
+        return not why_not
 
     def _of_several(self, thread: ApplicationThread, operation: Operation) -> list[int]:
         """What a thread that selects is lent for a read: with that one descriptor its dialogue would end with
@@ -147,13 +150,14 @@ class Dialogues:
             return []
         return self._selected if operation.fd in self._selected else []
 
-    def _lend(self, thread: ApplicationThread, fds: list[int], transport: Line) -> bool:
+    def _lend(self, thread: ApplicationThread, fds: list[int], transport: Line) -> str:
+        """Why not, or nothing."""
         driver = self._driver
         application = driver.application
         if application.replaying or driver.pump_held:
-            return False
+            return "past" if application.replaying else "image"
         if driver.arrivals.waiting or application.out_count != 1:
-            return False
+            return "others are out"
         now_ns = originals.monotonic_ns()
         # Where a thread serves the network, it is not at its gate; and a witness is told of one thread.
         with_others = application.pump is None and application.witness is None
@@ -162,18 +166,14 @@ class Dialogues:
         )
         if lent is None:
             self._selecting = NOBODY  # one of several may be closed by now: the next read is for itself
-            return False
+            return driver.core.dialogue.why_not
         lines = [transport.line(remote.birth_id, remote.group_id) for remote in lent.remotes]
-        if None in lines:
-            return False
-        if lent.threads is not None and not self._are_as_lent(lent.threads):
-            return False
+        if None in lines or (lent.threads is not None and not self._are_as_lent(lent.threads)):
+            return "processes that were not heard" if None in lines else "threads"
         fellow = None if lent.fellow is None else with_line(lent.fellow, transport)
-        if lent.fellow is not None and fellow is None:
-            return False
         beating = None if lent.beats is None else beating_on(lent.beats, transport, self.pulse.life())
-        if lent.beats is not None and beating is None:
-            return False
+        if (lent.fellow is not None and fellow is None) or (lent.beats is not None and beating is None):
+            return "members that were not heard"
         driver.flush()
         self._hand_out(thread, lent, lines, (fellow, beating), transport)
         self._members = [] if lent.beats is None else [member.birth_id for member in lent.beats.members]
@@ -181,7 +181,7 @@ class Dialogues:
         self.deadline_ns = driver.core.dialogue.deadline_ns + self.patience_ns
         self._lent_to, self._births = thread, [remote.birth_id for remote in lent.remotes]
         self._fds = lent.fds
-        return True
+        return ""
 
     def _hand_out(
         self,
