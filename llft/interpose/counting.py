@@ -105,6 +105,11 @@ def park() -> Any:
     return None if native is None else native.park(True)
 
 
+def yield_turn(*, counted: bool) -> bool:
+    """The same of a Yield: others have run. False: it goes the usual way."""
+    return native is not None and native.yield_turn(counted) is not None
+
+
 def unpark(thread: int) -> bool | None:
     """The same: None: it goes the usual way."""
     made: bool | None = None if native is None else native.unpark(thread)

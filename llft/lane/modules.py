@@ -59,7 +59,7 @@ _DIALOGUE = (
     *(
         f"llft/dialogue/{name}.c"
         for name in (
-            *("account", "asking", "beating", "calls", "fragments", "journal", "lane"),
+            *("account", "acks", "asking", "beating", "calls", "fragments", "journal", "lane"),
             *("lending", "order", "relay", "socket", "threads", "waiting"),
         )
     ),

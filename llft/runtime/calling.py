@@ -94,7 +94,7 @@ class Calling:
             thread.operation = operation
             kind = OPERATION_KINDS[type(operation)]
             may_talk = kind in MAY_TALK and driver.dialogues.line is not None and thread.ident == home
-            if driver.dialogues.was_left:
+            if driver.dialogues.was_left or (may_talk and self._is_overdue()):
                 driver.dialogues.was_left = False
                 self._see_to_outside()
             if may_talk and driver.dialogues.lend(thread, operation):
@@ -112,8 +112,14 @@ class Calling:
                 driver.lending.lend(thread, home)
         return False
 
+    def _is_overdue(self) -> bool:
+        """Threads that wake one another keep the token busy, and nobody serves the network: what is due would
+        wait, and no dialogue be lent meanwhile, until all of them wait. Lock held."""
+        driver = self._driver
+        return driver.core.live and driver.core.next_deadline() <= originals.monotonic_ns()
+
     def _see_to_outside(self) -> None:
-        """What a dialogue was left for. Lock held."""
+        """What a dialogue was left for, or is not lent for. Lock held."""
         driver = self._driver
         try:
             driver.poller.poll(0)
