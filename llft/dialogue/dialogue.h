@@ -15,6 +15,8 @@
  *     relay.c       a gateway's loop: what it does without calls
  *     calls.c       the thread's calls: hear, say, select, read a clock, draw
  *     threads.c     several threads in one dialogue
+ *     gates.c       what threads wait at for their results
+ *     locks.c       locks that nobody waits for
  *     socket.c      the virtual socket's methods
  *     account.c     what is told of it when it is taken back
  *     journal.c     its records, as a frame of the journal
@@ -36,6 +38,7 @@
 
 /* -- reading_on.c: of all calls that are made without the core ---------------------------------------- */
 
+bool is_plain(int levels);    /* so many levels of the stack are left, and nobody traces or profiles */
 bool may_be_made(int levels); /* one call more, with so many levels of the stack left, and maybe a collection behind it */
 int was_made(void); /* -1: an exception */
 
@@ -497,7 +500,22 @@ int read_threads(PyObject *threads);
 void forget_threads(void);
 PyObject *threads_now(void);
 
+/* -- gates.c ----------------------------------------------------------------------------------------- */
+
+int begin_gates(PyObject *module);
+int open_and_wait(PyObject *others, PyObject *mine); /* -1: an exception, of a handler of a signal for example */
+
+/* -- locks.c ----------------------------------------------------------------------------------------- */
+
+PyObject *i_am(PyObject *module, PyObject *number);
+PyObject *lock_for(PyObject *module, PyObject *arguments);
+PyObject *spend_on_locks(PyObject *module, PyObject *arguments);
+PyObject *spent_on_locks(PyObject *module, PyObject *none);
+PyObject *set_spent_on_locks(PyObject *module, PyObject *amount);
+
 /* -- socket.c --------------------------------------------------------------------------------------- */
+
+int place_of_slot(PyObject *type, const char *name, Py_ssize_t *place); /* -1: it has none of that name */
 
 PyObject *speak_for(PyObject *module, PyObject *type);
 PyObject *know(PyObject *module, PyObject *const *arguments, Py_ssize_t count);

@@ -409,7 +409,7 @@ int begin_dialogues(PyObject *module) {
     handed = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     if (!handed)
         return -1;
-    return PyModule_AddObjectRef(module, "HANDED", handed) < 0 || PyModule_AddFunctions(module, dialogue_methods) < 0
-               ? -1
-               : 0;
+    if (PyModule_AddObjectRef(module, "HANDED", handed) < 0 || PyModule_AddFunctions(module, dialogue_methods) < 0)
+        return -1;
+    return begin_gates(module);
 }

@@ -255,25 +255,23 @@ static unsigned long ident_of(PyObject *thread) {
     return PyErr_Occurred() ? 0 : value;
 }
 
-/* What cannot fail: else somebody would wait for ever. */
+/* What cannot fail: else somebody would wait for ever. Its gate is to be opened yet. */
 static void give(thread_t *t, PyObject *result) {
-    PyObject *opened = NULL;
     dialogue.ident = ident_of(t->thread);
-    if (dialogue.ident && PyObject_SetAttr(t->thread, names_of[RESULT], result) == 0)
-        opened = PyObject_CallMethod(t->gate, "release", NULL);
-    if (!opened)
+    if (!dialogue.ident || PyObject_SetAttr(t->thread, names_of[RESULT], result) < 0)
         Py_FatalError("a thread cannot be given its result");
-    Py_DECREF(opened);
     Py_DECREF(result);
 }
 
-/* Nothing of the dialogue is touched behind the gate: it may be over, and another one lent. */
-static PyObject *wait_at_gate(const thread_t *me) {
-    PyObject *thread = Py_NewRef(me->thread), *gate = Py_NewRef(me->gate), *stream = begin_receiving();
-    PyObject *passed = PyObject_CallMethod(gate, "acquire", NULL), *result = NULL;
-    if (passed && PyObject_SetAttr(thread, names_of[GIVEN], Py_False) == 0)
+/* The other's gate is opened. Nothing of the dialogue is touched behind one's own: it may be over, and another one
+ * lent. */
+static PyObject *wait_at_gate(const thread_t *me, const thread_t *other) {
+    PyObject *thread = Py_NewRef(me->thread), *gate = Py_NewRef(me->gate), *others = Py_NewRef(other->gate);
+    PyObject *stream = begin_receiving(), *result = NULL;
+    bool has_passed = open_and_wait(others, gate) == 0;
+    if (has_passed && PyObject_SetAttr(thread, names_of[GIVEN], Py_False) == 0)
         result = PyObject_GetAttr(thread, names_of[RESULT]);
-    Py_XDECREF(passed);
+    Py_DECREF(others);
     Py_DECREF(gate);
     Py_DECREF(thread);
     if (end_receiving(stream) < 0)
@@ -290,7 +288,7 @@ PyObject *wait_in_turn(const asked_t *asked, int64_t *now_ns, outcome_t *outcome
         turn_t turn = dialogue.live ? next_live(*now_ns, &result) : next_logged(*now_ns, &result);
         if (turn == GOES_ON && dialogue.running != me) {
             give(dialogue.running, result);
-            result = wait_at_gate(me);
+            result = wait_at_gate(me, dialogue.running);
         }
         *outcome = turn == GOES_ON ? ARRIVED : turn == IS_LEFT ? LEAVE : wait_for_network(now_ns, asked);
         if (turn != NOBODY_YET || *outcome != ARRIVED)

@@ -59,8 +59,8 @@ _DIALOGUE = (
     *(
         f"llft/dialogue/{name}.c"
         for name in (
-            *("account", "acks", "asking", "beating", "calls", "fragments", "journal", "lane"),
-            *("lending", "order", "relay", "socket", "threads", "waiting"),
+            *("account", "acks", "asking", "beating", "calls", "fragments", "gates", "journal", "lane"),
+            *("lending", "locks", "order", "relay", "socket", "threads", "waiting"),
         )
     ),
     "llft/dialogue/dialogue.h",
