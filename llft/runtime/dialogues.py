@@ -201,7 +201,7 @@ class Dialogues:
         )
 
     def _at_gates(self, lent: LentThreads) -> tuple[Any, ...]:
-        """With the threads themselves: their results are put where they look for them. And with the results of
+        """With the threads themselves: their results are put where they look for them. And with results of
         those that can go on, and what the birth log has of them."""
         threads = self._driver.application.threads
         rows = []
