@@ -33,14 +33,11 @@ static void forget_gate(PyObject *self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-/* To be opened: false, with an exception, if it is open already. */
+/* To be opened: false if it is open already. */
 static bool may_open(gate_t *gate) {
-    if (gate->is_open) {
-        PyErr_SetString(PyExc_RuntimeError, "a gate is opened that is open");
-        return false;
-    }
+    bool may = !gate->is_open;
     gate->is_open = true;
-    return true;
+    return may;
 }
 
 /* Handlers of signals run while a thread waits, as they do where it waits for any lock. */
@@ -68,7 +65,7 @@ static PyObject *acquire(PyObject *self, PyObject *none) {
 static PyObject *release(PyObject *self, PyObject *none) {
     (void)none;
     if (!may_open((gate_t *)self))
-        return NULL;
+        return PyErr_Format(PyExc_RuntimeError, "a gate is opened that is open");
     PyThread_release_lock(((gate_t *)self)->lock);
     Py_RETURN_NONE;
 }
@@ -98,9 +95,10 @@ static int called(PyObject *gate, const char *name) {
 }
 
 int open_and_wait(PyObject *others, PyObject *mine) {
-    if (Py_IS_TYPE(others, &type_of_gates) && Py_IS_TYPE(mine, &type_of_gates))
-        return may_open((gate_t *)others) ? wait_at((gate_t *)mine, (gate_t *)others) : -1;
-    return called(others, "release") < 0 ? -1 : called(mine, "acquire");
+    bool are_ours = Py_IS_TYPE(others, &type_of_gates) && Py_IS_TYPE(mine, &type_of_gates);
+    if (are_ours ? !may_open((gate_t *)others) : called(others, "release") < 0)
+        Py_FatalError("whoever is next cannot be let go on");
+    return are_ours ? wait_at((gate_t *)mine, (gate_t *)others) : called(mine, "acquire");
 }
 
 int begin_gates(PyObject *module) { return PyModule_AddType(module, &type_of_gates); }

@@ -191,19 +191,17 @@ static turn_t pick_again(int64_t now_ns, PyObject **result) {
 static turn_t next_live(int64_t now_ns, PyObject **result) {
     thread_t *runnable = first_runnable(), *ready;
     bool yields = dialogue.running->asked.kind == YIELDS;
-    if (yields && !runnable && dialogue.picks < PICKS_MAX)
-        return is_calm(now_ns) ? pick_again(now_ns, result) : IS_LEFT;
-    if (runnable) {
+    if (runnable || yields) {
         if (dialogue.picks >= PICKS_MAX && (!is_calm(now_ns) || first_of(PARKED, has_something)))
             return IS_LEFT; /* whom the outside has something for is to be woken, too */
         if (dialogue.picks >= PICKS_MAX)
             dialogue.picks = 0;
+        if (!runnable)
+            return is_calm(now_ns) ? pick_again(now_ns, result) : IS_LEFT;
         stop_running();
         *result = pick(runnable, now_ns);
         return GOES_ON;
     }
-    if (yields)
-        return IS_LEFT;
     ready = first_of(PARKED, has_something);
     if (ready)
         return make_call_of(ready, now_ns, result);
