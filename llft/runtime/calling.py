@@ -83,6 +83,8 @@ class Calling:
             driver.pump(thread)
         elif driver.pump_held:
             driver.wake_pacemaker()
+        elif driver.token and not driver.core.live and driver.nobody_serves():
+            driver.wake_pacemaker()  # it dozes while a dialogue lasts, and this one was left for the call
         elif not driver.token and driver.core.next_deadline() < driver.polled_until_ns:
             driver.poller.wake()
 
