@@ -1,4 +1,4 @@
-"""Whose business the network is when a call leaves a dialogue, or is to be made in one (`runtime.calling`)."""
+"""Whose business the network is when a call leaves a dialogue, or is to be made in one (`calling`)."""
 
 from __future__ import annotations
 
