@@ -58,7 +58,7 @@ static PyObject *interrupter; /* what waits, if this is the main thread; NULL: n
 /* The usual way takes levels of the stack that a call in a run does not. Where there is not room for both, all
  * go the usual way: else a RecursionError would come at another call than at other replicas. And who traces or
  * profiles sees what it always sees. */
-static int is_plain(int needed) {
+bool is_plain(int needed) {
     const PyThreadState *state = PyThreadState_Get();
 #if PY_VERSION_HEX >= 0x030C0000
     int levels = state->py_recursion_remaining;
@@ -616,6 +616,11 @@ static PyMethodDef methods[] = {
     {"called", called, METH_NOARGS, "A call the usual way: whether a collection is due."},
     {"calls", get_calls, METH_NOARGS, "Since the last collection."},
     {"set_calls", set_calls, METH_O, "So many since the last collection."},
+    {"i_am", i_am, METH_O, "Which of the program's threads this is; 0: none."},
+    {"lock_for", lock_for, METH_VARARGS, "The methods of a type of locks are ours, where nobody waits."},
+    {"spend", spend_on_locks, METH_VARARGS, "Something was done with a lock: whether the allowance is used up."},
+    {"spent", spent_on_locks, METH_NOARGS, "So much of the allowance."},
+    {"set_spent", set_spent_on_locks, METH_O, "So much of the allowance."},
     {0},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "llft.reading_on", NULL, -1, methods, NULL, NULL, NULL, NULL};

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from llft.core.determinizer.operation_ids import parking_id
-from llft.core.determinizer.operations import Operation, Park, Receive, Result, Select
+from llft.core.determinizer.operations import Operation, Park, Receive, Result, Select, Yield
 from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
 from llft.identifiers import ThreadId
@@ -25,11 +25,8 @@ THREADS_MAX: Final = 64
 ALL_AT_MOST: Final = 32
 """So many connections are lent whoever waits for them: who runs now will wait for some of them."""
 ELSEWHERE, RUNS, ASLEEP, PARKED, RUNNABLE = range(5)
-NO_CALL, RECEIVES, _, _, SELECTS, PARKS = range(6)
+NO_CALL, RECEIVES, _, _, SELECTS, PARKS, YIELDS = range(7)
 """States and calls, as C has them."""
-
-_NO_SELECT: Final = Select((), -1)
-"""Of one that is not in it any more."""
 
 Row = tuple[ThreadId, int, int, int, int, tuple[int, ...], tuple[int, ...], bool, int, int, int, int, int]
 """Number, state, kind of call; descriptor and limit; descriptors, those to be written, whether it can be
@@ -40,6 +37,8 @@ class LentThreads(NamedTuple):
     parked_elsewhere: int
     """How many wait for what is not lent."""
     rows: list[Row]
+    results: dict[ThreadId, Result]
+    """Of those that can go on: what they go on with."""
     fds: list[int]
     """That those wait for who are lent, besides the one that runs."""
 
@@ -80,6 +79,8 @@ def _operation(kind: int, about: tuple[int, ...]) -> Operation:
     if kind == RECEIVES:
         fd, limit = about
         return Receive(fd, limit)
+    if kind == YIELDS:
+        return Yield()
     return Select(*about) if kind == SELECTS else Park(*about)  # type: ignore[arg-type]
 
 
@@ -98,8 +99,12 @@ class Threads:
         table = self._replica.messaging.table.by_fd
         if len(table) <= ALL_AT_MOST:
             fds += [fd for fd in table if lender.can_lend([fd])]
-        for _, number, value in run_queue:
-            rows.append(self._row(number, RUNNABLE, Park() if value is True else _NO_SELECT, lender))
+        results: dict[ThreadId, Result] = {}
+        for what, number, value in run_queue:
+            if what != "resume":
+                return None
+            rows.append(self._row(number, RUNNABLE, None, lender))
+            results[number] = value  # type: ignore[assignment]  # "resume" carries a result
         for number, operation in engine.asleep.items():
             rows.append(self._row(number, ASLEEP, operation, lender))
         for number, operation in engine.parked.items():
@@ -110,7 +115,7 @@ class Threads:
             else:
                 fds += awaited
                 rows.append(self._row(number, PARKED, operation, lender))
-        return LentThreads(elsewhere, rows, fds) if len(rows) > 1 + elsewhere else None
+        return LentThreads(elsewhere, rows, results, fds) if len(rows) > 1 + elsewhere else None
 
     def _row(self, number: ThreadId, state: int, operation: Operation | None, lender: Lender) -> Row:
         kind, fd, limit, timeout_ns = NO_CALL, 0, 0, -1
@@ -133,13 +138,10 @@ class Threads:
         )
 
     def can_run_on(self, *, with_others: bool) -> bool:
-        """Who is runnable may be picked in a dialogue, too."""
+        """Who is runnable may be picked in a dialogue, too, if it has its result."""
         engine = self._engine
         assert isinstance(engine, TokenEngine)
-        run_queue = engine.scheduler.run_queue
-        return not run_queue or (
-            with_others and all(_can_run_on(what, value) for what, _, value in run_queue)
-        )
+        return with_others or not engine.scheduler.run_queue
 
     def are_free(self, fds: list[int], others: frozenset[ThreadId]) -> bool:
         """At a primary: but for these others nobody waits for these, nor for any other descriptor that
@@ -182,11 +184,6 @@ class Threads:
                     deadlines[each.number] = each.until_ns
                 if live:
                     engine.waiters.enter(each.number, each.operation, tried=True)
-
-
-def _can_run_on(what: str, value: object) -> bool:
-    """Of one that can be picked: it was unparked."""
-    return what == "resume" and (value is True or value is None)
 
 
 def _awaited(operation: Operation, lender: Lender) -> list[int] | None:

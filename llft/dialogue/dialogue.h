@@ -6,6 +6,7 @@
  * entries of the order log, the same datagrams, the same numbers.
  *
  *     order.c       entries of the order log, written and read
+ *     acks.c        what was received, and is not answered yet
  *     lane.c        a datagram of a connection, taken and made: the twin of `core.messaging.lane`
  *     fragments.c   a message that comes in several datagrams: the twin of `wire.fragment`
  *     asking.c      who is asked for the output commit, and answers
@@ -15,6 +16,8 @@
  *     relay.c       a gateway's loop: what it does without calls
  *     calls.c       the thread's calls: hear, say, select, read a clock, draw
  *     threads.c     several threads in one dialogue
+ *     gates.c       what threads wait at for their results
+ *     locks.c       locks that nobody waits for
  *     socket.c      the virtual socket's methods
  *     account.c     what is told of it when it is taken back
  *     journal.c     its records, as a frame of the journal
@@ -36,6 +39,7 @@
 
 /* -- reading_on.c: of all calls that are made without the core ---------------------------------------- */
 
+bool is_plain(int levels);    /* so many levels of the stack are left, and nobody traces or profiles */
 bool may_be_made(int levels); /* one call more, with so many levels of the stack left, and maybe a collection behind it */
 int was_made(void); /* -1: an exception */
 
@@ -153,6 +157,7 @@ typedef struct {
     int64_t sent_bytes_before;      /* of them, those sent before */
     size_t collected;               /* of `sent`: all members of the remote group have them */
     int64_t members_timestamp, heard_ns, said_ns, ack_due_ns, retransmit_ns;
+    bool has_told_ack; /* what came last is acknowledged by a KeepAlive of this dialogue's */
     int64_t sends_decoded;
     int64_t ordered_bytes; /* at a backup: as far as the log was skimmed (`asking.c`) */
     bool read_decoded; /* at a backup: what was read on it came from the log's bytes */
@@ -269,7 +274,7 @@ enum { SELECT_COUNT, RANDOM_COUNT, GENERALS };
 
 /* The call of a thread that waits in it. */
 typedef struct {
-    enum { NO_CALL, RECEIVES, LOOKS, SENDS, SELECTS, PARKS } kind; /* as `core.dialogue_threads` has it */
+    enum { NO_CALL, RECEIVES, LOOKS, SENDS, SELECTS, PARKS, YIELDS } kind; /* as `core.dialogue_threads` has it */
     int64_t fd, limit;
     PyObject *payload;
     bool is_patient;
@@ -289,6 +294,7 @@ typedef struct {
     int64_t place;    /* among those that wait */
     asked_t asked;    /* what it waits for */
     count_of selects; /* its own */
+    PyObject *result, *result_told; /* owned: of one that could go on when it was lent, and what the birth log has of it */
 } thread_t;
 
 typedef struct {
@@ -316,7 +322,7 @@ typedef struct {
     thread_t threads[THREADS_MAX];
     int thread_count;
     thread_t *running;
-    int64_t parked_elsewhere, park_kind, unpark_kind;
+    int64_t parked_elsewhere, park_kind, unpark_kind, yield_kind;
     int64_t places, turns, picks; /* the last one since the network was looked at */
     /* Our own order information: at a primary from `order_base`, what every message carries from `unreflected`
      * on; at a backup what is not performed yet, from `order_base` on. */
@@ -423,6 +429,8 @@ typedef struct {
 cut_t cut_payload(uint32_t digest, PyObject *payload);
 bool may_leave(void); /* with all the order information that it would have to carry */
 int multicast_message(connection_t *c, const message_t *message, const cut_t *cut);
+int multicast_keep_alive(connection_t *c); /* it says up to where we have received */
+void tell_acks(int64_t now_ns);            /* that are due, at a primary */
 
 /* -- fragments.c ------------------------------------------------------------------------------------ */
 
@@ -535,11 +543,27 @@ count_of *count_of_selects_of(int64_t identifier);
 PyObject *wait_in_turn(const asked_t *asked, int64_t *now_ns, outcome_t *outcome);
 PyObject *park(PyObject *module, PyObject *counted);
 PyObject *unpark(PyObject *module, PyObject *number);
+PyObject *yield_turn(PyObject *module, PyObject *counted);
 int read_threads(PyObject *threads);
 void forget_threads(void);
 PyObject *threads_now(void);
 
+/* -- gates.c ----------------------------------------------------------------------------------------- */
+
+int begin_gates(PyObject *module);
+int open_and_wait(PyObject *others, PyObject *mine); /* -1: an exception, of a handler of a signal for example */
+
+/* -- locks.c ----------------------------------------------------------------------------------------- */
+
+PyObject *i_am(PyObject *module, PyObject *number);
+PyObject *lock_for(PyObject *module, PyObject *arguments);
+PyObject *spend_on_locks(PyObject *module, PyObject *arguments);
+PyObject *spent_on_locks(PyObject *module, PyObject *none);
+PyObject *set_spent_on_locks(PyObject *module, PyObject *amount);
+
 /* -- socket.c --------------------------------------------------------------------------------------- */
+
+int place_of_slot(PyObject *type, const char *name, Py_ssize_t *place); /* -1: it has none of that name */
 
 PyObject *speak_for(PyObject *module, PyObject *type);
 PyObject *know(PyObject *module, PyObject *const *arguments, Py_ssize_t count);

@@ -177,6 +177,7 @@ static void receive_message(connection_t *c, const dynamic_t *dynamic, const mes
     int64_t delay_ns = position == c->ack_told + 1 ? dialogue.ack_patience_ns : dialogue.ack_delay_ns;
     if (now_ns + delay_ns < c->ack_due_ns)
         c->ack_due_ns = now_ns + delay_ns;
+    c->has_told_ack = false;
 }
 
 /* The payload of a datagram. The envelope's checksum is of all that comes before it, too. */
@@ -394,8 +395,8 @@ static uint32_t uncut(const cut_t *cut, size_t size) {
 
 /* -- sent ------------------------------------------------------------------------------------------ */
 
-/* One that carries order information: the message, or its first fragment. */
-static int multicast_first(connection_t *c, dynamic_t *dynamic, const datagram_piece *payload) {
+/* One that carries order information: the message, or its first fragment, or a KeepAlive. */
+static int multicast_first(connection_t *c, const uint8_t *prefix, dynamic_t *dynamic, const datagram_piece *payload) {
     remote_t *remote = &dialogue.remotes[c->remote];
     const uint8_t *reflected;
     int64_t reflected_start;
@@ -407,7 +408,7 @@ static int multicast_first(connection_t *c, dynamic_t *dynamic, const datagram_p
     dynamic->order_start = (uint64_t)dialogue.unreflected;
     dynamic->reflected_start = (uint64_t)reflected_start;
     datagram_piece pieces[] = {
-        {.data = c->out_prefix, .size = PREFIX_BYTES},
+        {.data = prefix, .size = PREFIX_BYTES},
         {.data = dynamic, .size = sizeof *dynamic},
         {.data = dialogue.orders.data + order_at, .size = dialogue.orders.size - order_at},
         {.data = reflected, .size = reflected_size},
@@ -439,28 +440,43 @@ static int multicast_rest(connection_t *c, dynamic_t *dynamic, const uint8_t *da
     return 0;
 }
 
+/* What any message says, but for how it is cut, and what it carries. */
+static dynamic_t dynamic_of(const connection_t *c, int64_t position, int64_t timestamp) {
+    int64_t ack = c->received_up_to - c->in_base, number = position - c->out_base;
+    return (dynamic_t){
+        .msg_seq_num = (uint32_t)(number > 0 ? number : 0),
+        .ack_view_num = (uint32_t)c->in_view_num,
+        .ack = (uint32_t)(ack > 0 ? ack : 0),
+        .back = (uint64_t)c->members_timestamp,
+        .timestamp = (uint64_t)timestamp,
+        .watermark = (uint64_t)dialogue.group_watermark,
+        .committed = (uint64_t)dialogue.order_committed,
+    };
+}
+
 int multicast_message(connection_t *c, const message_t *message, const cut_t *cut) {
     remote_t *remote = &dialogue.remotes[c->remote];
     const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(message->payload);
     size_t size = (size_t)PyBytes_GET_SIZE(message->payload);
-    int64_t ack = c->received_up_to - c->in_base;
     if (dialogue.commits_as_it_leaves && dialogue.order_committed < order_end())
         dialogue.order_committed = order_end();
     remote->used = true;
-    dynamic_t dynamic = {
-        .fragment_count = (uint16_t)((int64_t)size > room_of_one(remote) ? fragments_of(size) : 1),
-        .msg_seq_num = (uint32_t)(message->position - c->out_base),
-        .ack_view_num = (uint32_t)c->in_view_num,
-        .ack = (uint32_t)(ack > 0 ? ack : 0),
-        .back = (uint64_t)c->members_timestamp,
-        .timestamp = (uint64_t)message->timestamp,
-        .watermark = (uint64_t)dialogue.group_watermark,
-        .committed = (uint64_t)dialogue.order_committed,
-    };
+    dynamic_t dynamic = dynamic_of(c, message->position, message->timestamp);
+    dynamic.fragment_count = (uint16_t)((int64_t)size > room_of_one(remote) ? fragments_of(size) : 1);
     if (dynamic.fragment_count == 1)
-        return multicast_first(c, &dynamic, &(datagram_piece){data, size, cut->has_checksums, uncut(cut, size)});
+        return multicast_first(c, c->out_prefix, &dynamic, &(datagram_piece){data, size, cut->has_checksums, uncut(cut, size)});
     size_t first = (size_t)dialogue.fragment_room;
-    if (multicast_first(c, &dynamic, &(datagram_piece){data, first, cut->has_checksums, cut->checksums[0]}) < 0)
+    if (multicast_first(c, c->out_prefix, &dynamic, &(datagram_piece){data, first, cut->has_checksums, cut->checksums[0]}) < 0)
         return -1;
     return multicast_rest(c, &dynamic, data, size, cut);
+}
+
+int multicast_keep_alive(connection_t *c) {
+    uint8_t prefix[PREFIX_BYTES];
+    memcpy(prefix, c->out_prefix, sizeof prefix);
+    prefix[TYPE_AT] = KEEP_ALIVE;
+    dialogue.remotes[c->remote].used = true;
+    dynamic_t dynamic = dynamic_of(c, c->transmitted, dialogue.clock);
+    dynamic.fragment_count = 1;
+    return multicast_first(c, prefix, &dynamic, &(datagram_piece){.data = prefix});
 }

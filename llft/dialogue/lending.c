@@ -186,7 +186,7 @@ static int read_connection_numbers(PyObject *numbers, connection_t *c) {
     c->sent_bytes_before = c->sent_bytes;
     c->collected = 0;
     c->gone = (gone_t){0};
-    c->used = c->read_decoded = false;
+    c->used = c->read_decoded = c->has_told_ack = false;
     if (dialogue.heard_ns < c->heard_ns)
         dialogue.heard_ns = c->heard_ns;
     return 0;
@@ -394,6 +394,7 @@ PyMethodDef dialogue_methods[] = {
     {"look", (PyCFunction)(void (*)(void))look_at, METH_FASTCALL, "Hear what is there, in a dialogue."},
     {"park", park, METH_O, "Wait for another thread, in a dialogue."},
     {"unpark", unpark, METH_O, "Let a thread that waits go on, in a dialogue."},
+    {"yield_turn", yield_turn, METH_O, "Let others run, in a dialogue."},
     {"send", (PyCFunction)(void (*)(void))send_bytes, METH_FASTCALL, "Say, in a dialogue."},
     {"select", (PyCFunction)(void (*)(void))select_of, METH_FASTCALL, "Select, in a dialogue."},
     {"lend_dialogue", lend, METH_VARARGS, "Lend a thread a dialogue."},
@@ -415,7 +416,7 @@ int begin_dialogues(PyObject *module) {
     handed = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type);
     if (!handed)
         return -1;
-    return PyModule_AddObjectRef(module, "HANDED", handed) < 0 || PyModule_AddFunctions(module, dialogue_methods) < 0
-               ? -1
-               : 0;
+    if (PyModule_AddObjectRef(module, "HANDED", handed) < 0 || PyModule_AddFunctions(module, dialogue_methods) < 0)
+        return -1;
+    return begin_gates(module);
 }

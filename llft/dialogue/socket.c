@@ -218,7 +218,7 @@ static PyMethodDef of_sockets[] = {
     {0},
 };
 
-static int place_of(PyObject *type, const char *name, Py_ssize_t *place) {
+int place_of_slot(PyObject *type, const char *name, Py_ssize_t *place) {
     PyObject *member = PyObject_GetAttrString(type, name);
     if (!member)
         return -1;
@@ -237,8 +237,8 @@ PyObject *speak_for(PyObject *module, PyObject *type) {
     PyObject **kept[] = {&sockets.recv, &sockets.send, &sockets.sendall};
     if (!PyType_Check(type) || sockets.type)
         return PyErr_Format(PyExc_TypeError, "a type expected, once");
-    if (place_of(type, "_description", &sockets.description_at) < 0 ||
-        place_of(type, "_timeout_ns", &sockets.timeout_at) < 0 || place_of(type, "_number", &sockets.number_at) < 0)
+    if (place_of_slot(type, "_description", &sockets.description_at) < 0 ||
+        place_of_slot(type, "_timeout_ns", &sockets.timeout_at) < 0 || place_of_slot(type, "_number", &sockets.number_at) < 0)
         return NULL;
     for (int at = 0; of_sockets[at].ml_name; at++) {
         *kept[at] = PyObject_GetAttrString(type, of_sockets[at].ml_name);

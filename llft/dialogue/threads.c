@@ -5,7 +5,7 @@
  *     runs        it is out, or its call waits here and nobody has been picked since
  *     asleep      it waits for another thread only
  *     parked      it waits for connections, or for a time
- *     runnable    it was unparked: it goes on when it is picked
+ *     runnable    it was unparked, or has let others run: it goes on when it is picked
  *     elsewhere   it waits for what is none of a dialogue's
  *
  * A thread that cannot go on gives way. If somebody is runnable, the first of them is picked; else, at a primary, the
@@ -102,10 +102,11 @@ static void keep(asked_t *kept, const asked_t *asked) {
     Py_XDECREF(old.writing);
 }
 
-/* The thread that runs cannot go on, and somebody else can. */
+/* The thread that runs cannot go on, or lets others, and somebody else can. */
 static void stop_running(void) {
     thread_t *t = dialogue.running;
-    t->state = t->asked.kind == PARKS && t->asked.until_ns == NEVER ? ASLEEP : PARKED;
+    bool sleeps = t->asked.kind == PARKS && t->asked.until_ns == NEVER;
+    t->state = t->asked.kind == YIELDS ? RUNNABLE : sleeps ? ASLEEP : PARKED;
     t->place = ++dialogue.places;
     t->has_turned = true;
     dialogue.turns++;
@@ -124,15 +125,28 @@ static void note_birth_of(int64_t kind, uint8_t tag) {
     *grow(&dialogue.births, 1) = (uint8_t)kind;
 }
 
-/* The first that was unparked is picked, and has its result. */
+/* What it goes on with has been known since it was lent. */
+static PyObject *take_result(thread_t *t) {
+    PyObject *result = t->result;
+    put_uvarint(&dialogue.births, (uint64_t)t->number);
+    put_bytes(&dialogue.births, PyBytes_AS_STRING(t->result_told), (size_t)PyBytes_GET_SIZE(t->result_told));
+    t->result = NULL;
+    Py_CLEAR(t->result_told);
+    return result;
+}
+
+/* The first that can go on is picked, and has its result. */
 static PyObject *pick(thread_t *t, int64_t now_ns) {
-    bool parks = t->asked.kind == PARKS;
+    int kind = t->asked.kind;
     be_picked();
     let_run(t);
     dialogue.last_ns = now_ns;
     dialogue.picks++;
-    note_birth_of(parks ? dialogue.park_kind : dialogue.select_kind, parks ? TRUE_TAG : NONE_TAG);
-    return Py_NewRef(parks ? Py_True : Py_None);
+    if (t->result)
+        return take_result(t);
+    int64_t told = kind == PARKS ? dialogue.park_kind : kind == YIELDS ? dialogue.yield_kind : dialogue.select_kind;
+    note_birth_of(told, kind == PARKS ? TRUE_TAG : NONE_TAG);
+    return Py_NewRef(kind == PARKS ? Py_True : Py_None);
 }
 
 /* -- who is next ------------------------------------------------------------------------------------- */
@@ -164,13 +178,26 @@ static turn_t make_call_of(thread_t *woken, int64_t now_ns, PyObject **result) {
     return IS_LEFT;
 }
 
+/* Whoever lets others run, and finds nobody, is picked again. */
+static turn_t pick_again(int64_t now_ns, PyObject **result) {
+    thread_t *me = dialogue.running;
+    me->place = ++dialogue.places;
+    me->has_turned = true;
+    dialogue.turns++;
+    *result = pick(me, now_ns);
+    return GOES_ON;
+}
+
 static turn_t next_live(int64_t now_ns, PyObject **result) {
     thread_t *runnable = first_runnable(), *ready;
-    if (runnable) {
+    bool yields = dialogue.running->asked.kind == YIELDS;
+    if (runnable || yields) {
         if (dialogue.picks >= PICKS_MAX && (!is_calm(now_ns) || first_of(PARKED, has_something)))
             return IS_LEFT; /* whom the outside has something for is to be woken, too */
         if (dialogue.picks >= PICKS_MAX)
             dialogue.picks = 0;
+        if (!runnable)
+            return is_calm(now_ns) ? pick_again(now_ns, result) : IS_LEFT;
         stop_running();
         *result = pick(runnable, now_ns);
         return GOES_ON;
@@ -194,20 +221,22 @@ static turn_t wake_logged(look_t look, thread_t *woken, int64_t now_ns, PyObject
 
 static turn_t next_logged(int64_t now_ns, PyObject **result) {
     thread_t *runnable = first_runnable();
-    bool parks = dialogue.running->asked.kind == PARKS;
+    bool yields = dialogue.running->asked.kind == YIELDS, parks = yields || dialogue.running->asked.kind == PARKS;
     look_t look = look_at_log();
     entry_t entry;
     next_entry(&look, &entry);
     if (entry.kind == OTHER || (entry.kind != NOT_YET && entry.pick < dialogue.pick))
         return IS_LEFT;
     bool is_later = entry.kind != NOT_YET && entry.pick > dialogue.pick;
-    if (is_later || (entry.kind == NOT_YET && runnable && parks && is_alone())) {
+    if (is_later || (entry.kind == NOT_YET && (runnable || yields) && parks && is_alone())) {
         if (!runnable)
-            return IS_LEFT;
+            return yields ? pick_again(now_ns, result) : IS_LEFT;
         stop_running();
         *result = pick(runnable, now_ns);
         return GOES_ON;
     }
+    if (yields)
+        return IS_LEFT; /* not proven yet, or somebody was woken who comes behind it */
     if (entry.kind == NOT_YET)
         return NOBODY_YET;
     if (entry.kind == WAKE && entry.thread != dialogue.thread)
@@ -224,25 +253,23 @@ static unsigned long ident_of(PyObject *thread) {
     return PyErr_Occurred() ? 0 : value;
 }
 
-/* What cannot fail: else somebody would wait for ever. */
+/* What cannot fail: else somebody would wait for ever. Its gate is to be opened yet. */
 static void give(thread_t *t, PyObject *result) {
-    PyObject *opened = NULL;
     dialogue.ident = ident_of(t->thread);
-    if (dialogue.ident && PyObject_SetAttr(t->thread, names_of[RESULT], result) == 0)
-        opened = PyObject_CallMethod(t->gate, "release", NULL);
-    if (!opened)
+    if (!dialogue.ident || PyObject_SetAttr(t->thread, names_of[RESULT], result) < 0)
         Py_FatalError("a thread cannot be given its result");
-    Py_DECREF(opened);
     Py_DECREF(result);
 }
 
-/* Nothing of the dialogue is touched behind the gate: it may be over, and another one lent. */
-static PyObject *wait_at_gate(const thread_t *me) {
-    PyObject *thread = Py_NewRef(me->thread), *gate = Py_NewRef(me->gate), *stream = begin_receiving();
-    PyObject *passed = PyObject_CallMethod(gate, "acquire", NULL), *result = NULL;
-    if (passed && PyObject_SetAttr(thread, names_of[GIVEN], Py_False) == 0)
+/* The other's gate is opened. Nothing of the dialogue is touched behind one's own: it may be over, and another one
+ * lent. */
+static PyObject *wait_at_gate(const thread_t *me, const thread_t *other) {
+    PyObject *thread = Py_NewRef(me->thread), *gate = Py_NewRef(me->gate), *others = Py_NewRef(other->gate);
+    PyObject *stream = begin_receiving(), *result = NULL;
+    bool has_passed = open_and_wait(others, gate) == 0;
+    if (has_passed && PyObject_SetAttr(thread, names_of[GIVEN], Py_False) == 0)
         result = PyObject_GetAttr(thread, names_of[RESULT]);
-    Py_XDECREF(passed);
+    Py_DECREF(others);
     Py_DECREF(gate);
     Py_DECREF(thread);
     if (end_receiving(stream) < 0)
@@ -259,7 +286,7 @@ PyObject *wait_in_turn(const asked_t *asked, int64_t *now_ns, outcome_t *outcome
         turn_t turn = dialogue.live ? next_live(*now_ns, &result) : next_logged(*now_ns, &result);
         if (turn == GOES_ON && dialogue.running != me) {
             give(dialogue.running, result);
-            result = wait_at_gate(me);
+            result = wait_at_gate(me, dialogue.running);
         }
         *outcome = turn == GOES_ON ? ARRIVED : turn == IS_LEFT ? LEAVE : wait_for_network(now_ns, asked);
         if (turn != NOBODY_YET || *outcome != ARRIVED)
@@ -319,6 +346,25 @@ PyObject *unpark(PyObject *module, PyObject *number) {
     return was_made() < 0 ? NULL : PyBool_FromLong(is_unparked);
 }
 
+/* yield_turn(counted): True: the others have run, and it is picked again; None: it goes the usual way. */
+PyObject *yield_turn(PyObject *module, PyObject *counted) {
+    (void)module;
+    int64_t now_ns = monotonic_ns();
+    int is_counted = PyObject_IsTrue(counted);
+    asked_t asked = {.kind = YIELDS, .timeout_ns = -1, .until_ns = NEVER};
+    outcome_t outcome;
+    if (!has_threads() || !is_here(now_ns) || !may_be_made(LEVELS_NEEDED))
+        Py_RETURN_NONE;
+    PyObject *result = wait_in_turn(&asked, &now_ns, &outcome);
+    if (outcome != ARRIVED)
+        Py_RETURN_NONE;
+    if (result && is_counted && was_made() < 0)
+        Py_CLEAR(result);
+    if (result)
+        Py_SETREF(result, Py_NewRef(Py_True));
+    return result;
+}
+
 /* -- lent, and taken back ---------------------------------------------------------------------------- */
 
 void forget_threads(void) {
@@ -328,22 +374,26 @@ void forget_threads(void) {
         Py_CLEAR(t->gate);
         Py_CLEAR(t->asked.fds);
         Py_CLEAR(t->asked.writing);
+        Py_CLEAR(t->result);
+        Py_CLEAR(t->result_told);
     }
     dialogue.thread_count = 0;
     dialogue.running = NULL;
 }
 
 /* (number, thread, gate, state, kind of its call, descriptor, limit, fds, writing, interruptible, timeout, until,
- * identifier of its selects, how many were performed, and coded) */
+ * identifier of its selects, how many were performed, and coded, and None, or what it goes on with, and what the birth
+ * log has of that) */
 static int read_thread(PyObject *one) {
     thread_t *t = &dialogue.threads[dialogue.thread_count];
     long long number, fd, limit, timeout_ns, until_ns, identifier, performed, coded;
     int state, kind, is_interruptible;
-    PyObject *thread, *gate, *fds, *writing;
+    PyObject *thread, *gate, *fds, *writing, *given, *result = NULL, *told = NULL;
     if (dialogue.thread_count == THREADS_MAX || !PyTuple_Check(one) ||
-        !PyArg_ParseTuple(one, "LOOiiLLO!O!pLLLLL", &number, &thread, &gate, &state, &kind, &fd, &limit, &PyTuple_Type,
+        !PyArg_ParseTuple(one, "LOOiiLLO!O!pLLLLLO", &number, &thread, &gate, &state, &kind, &fd, &limit, &PyTuple_Type,
                           &fds, &PyTuple_Type, &writing, &is_interruptible, &timeout_ns, &until_ns, &identifier,
-                          &performed, &coded))
+                          &performed, &coded, &given) ||
+        (given != Py_None && !PyArg_ParseTuple(given, "OS", &result, &told)))
         return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "too many threads"), -1);
     memset(t, 0, sizeof *t);
     t->number = number;
@@ -357,6 +407,8 @@ static int read_thread(PyObject *one) {
         t->asked.fds = Py_NewRef(fds);
         t->asked.writing = Py_NewRef(writing);
     }
+    t->result = Py_XNewRef(result);
+    t->result_told = Py_XNewRef(told);
     t->selects = (count_of){.identifier = identifier, .performed = performed, .coded = coded};
     begin_count(&t->selects);
     dialogue.thread_count++;
@@ -365,9 +417,9 @@ static int read_thread(PyObject *one) {
     return 0;
 }
 
-/* (kinds of Park and Unpark, how many are parked elsewhere, threads), or None: there is one thread that counts. */
+/* (kinds of Park, Unpark and Yield, how many are parked elsewhere, threads), or None: there is one thread that counts. */
 int read_threads(PyObject *threads) {
-    long long park_kind, unpark_kind, elsewhere;
+    long long park_kind, unpark_kind, yield_kind, elsewhere;
     PyObject *list;
     forget_threads();
     dialogue.places = dialogue.turns = dialogue.picks = 0;
@@ -378,10 +430,11 @@ int read_threads(PyObject *threads) {
     }
     if (threads == Py_None)
         return 0;
-    if (!PyArg_ParseTuple(threads, "LLLO!", &park_kind, &unpark_kind, &elsewhere, &PyList_Type, &list))
+    if (!PyArg_ParseTuple(threads, "LLLLO!", &park_kind, &unpark_kind, &yield_kind, &elsewhere, &PyList_Type, &list))
         return -1;
     dialogue.park_kind = park_kind;
     dialogue.unpark_kind = unpark_kind;
+    dialogue.yield_kind = yield_kind;
     dialogue.parked_elsewhere = elsewhere;
     for (Py_ssize_t at = 0; at < PyList_GET_SIZE(list); at++)
         if (read_thread(PyList_GET_ITEM(list, at)) < 0)

@@ -297,6 +297,7 @@ static void keep_house(void) {
 /* ARRIVED also if the call's own time is over: its caller looks at the clock. */
 static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     struct epoll_event events[EVENTS] = {{.data.fd = dialogue.hearing_fd}};
+    tell_acks(*now_ns);
     int64_t began_ns = *now_ns, leave_ns = due_ns(), until_ns = leave_ns;
     if (dialogue.live && asked->until_ns < leave_ns) /* a backup waits for the log, whatever the time */
         until_ns = asked->until_ns;
@@ -346,6 +347,7 @@ bool is_calm(int64_t now_ns) {
     struct epoll_event events[EVENTS];
     int count = 1, found = 0;
     keep_house();
+    tell_acks(now_ns);
     bool is_calm = now_ns < due_ns() && keep_beating(now_ns);
     events[0].data.fd = dialogue.hearing_fd;
     if (is_calm && (!waits_in_socket() || are_others_due(now_ns)))

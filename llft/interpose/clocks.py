@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from llft.core.determinizer.operations import Park, ReadClock, Sleep, Yield
+from llft.core.determinizer.operations import Park, ReadClock, Sleep
 from llft.interpose import counting, passage
 from llft.interpose.locks import interruptible, monotonic_ns
 from llft.interpose.refusing import RefusedError
@@ -77,7 +77,7 @@ def sleep(secs: float, /) -> None:
         raise ValueError("sleep length must be non-negative")
     duration_ns = int(secs * 1_000_000_000)
     if not duration_ns:
-        passage.call(Yield())
+        passage.yield_turn()
     elif thread == passage.MAIN_THREAD and interruptible():
         _sleep_interruptibly(duration_ns)
     else:

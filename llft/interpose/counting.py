@@ -25,6 +25,7 @@ class _Count:
     def __init__(self) -> None:
         self._calls = 0
         self._calls_max = 1
+        self._spent = 0
 
     def begin(self, waiting: list[Callable[[], None]], calls_max: int) -> None:
         self._calls_max = calls_max
@@ -39,6 +40,19 @@ class _Count:
     def set_calls(self, count: int) -> None:
         self._calls = count
 
+    def spend(self, amount: int, allowance: int) -> bool:
+        self._spent += amount
+        if self._spent < allowance:
+            return False
+        self._spent = 0
+        return True
+
+    def spent(self) -> int:
+        return self._spent
+
+    def set_spent(self, amount: int) -> None:
+        self._spent = amount
+
 
 _count: Any = _Count() if native is None else native
 begin: Callable[[list[Callable[[], None]], int], None] = _count.begin
@@ -47,6 +61,10 @@ called: Callable[[], bool] = _count.called
 """A call of the port was made: whether a collection is due."""
 calls: Callable[[], int] = _count.calls
 set_calls: Callable[[int], None] = _count.set_calls
+spend: Callable[[int, int], bool] = _count.spend
+"""On something that is done with a lock: whether so large an allowance is used up; if so it begins anew."""
+spent: Callable[[], int] = _count.spent
+set_spent: Callable[[int], None] = _count.set_spent
 
 
 def end_calls_with(collect: Callable[[], None], interrupt: Callable[[], None]) -> None:
@@ -127,6 +145,11 @@ def park() -> Any:
     return None if native is None else native.park(True)
 
 
+def yield_turn(*, counted: bool) -> bool:
+    """The same of a Yield: others have run. False: it goes the usual way."""
+    return native is not None and native.yield_turn(counted) is not None
+
+
 def unpark(thread: int) -> bool | None:
     """The same: None: it goes the usual way."""
     made: bool | None = None if native is None else native.unpark(thread)
@@ -145,6 +168,12 @@ def speak_for(kind: type) -> None:
     """Of sockets: where a dialogue is, their bytes need no way through Python."""
     if native is not None:
         native.speak_for(kind)
+
+
+def lock_for(kind: type, allowance: int, price_of_trylock: int) -> None:
+    """Of locks: where nobody waits, they need no way through Python."""
+    if native is not None:
+        native.lock_for(kind, allowance, price_of_trylock)
 
 
 def know(description: object, stream: object, fd: int) -> None:

@@ -18,24 +18,20 @@ from typing import Any
 from llft import originals
 from llft.core.determinizer.operations import ReadClock
 from llft.errors import MisuseError
-from llft.interpose import passage
+from llft.interpose import counting, passage
 from llft.interpose.lock_arguments import check
 from llft.interpose.ordered_locks import OrderedLock
 
 NativeRLock = _thread.RLock
 _MONOTONIC = 1
 
-ALLOWANCE, TRYLOCK = 256, 8
-"""How many releases until the thread yields, and how many of them a failed trylock counts for."""
-
-_spent = 0
+ALLOWANCE, TRYLOCK = 1024, 32
+"""How many releases until the thread yields, and how many of them a failed trylock counts for. One of a lock
+that the thread has itself is no waiting: so conditions find out whether they may be waited for."""
 
 
 def _spend(amount: int) -> None:
-    global _spent
-    _spent += amount
-    if _spent >= ALLOWANCE:
-        _spent = 0
+    if counting.spend(amount, ALLOWANCE):
         passage.used_up()
 
 
@@ -50,7 +46,7 @@ class _Waiter:
 
 
 class Lock:
-    __slots__ = ("__weakref__", "_held", "_waiters")
+    __slots__ = ("__weakref__", "_held", "_owner", "_waiters")
 
     def __new__(cls) -> Any:
         if passage.current() or passage._port is None:
@@ -59,6 +55,8 @@ class Lock:
 
     def __init__(self) -> None:
         self._held = False
+        self._owner = 0
+        """Number of the thread that has it; 0: that is not known."""
         self._waiters: deque[_Waiter] | None = None
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
@@ -66,9 +64,10 @@ class Lock:
             check(blocking, timeout)
         if not self._held:
             self._held = True
+            self._owner = passage.current()
             return True
         if not blocking or timeout == 0:
-            _spend(TRYLOCK)
+            _spend(1 if not blocking and 0 < self._owner == passage.current() else TRYLOCK)
             return False
         return self._wait(timeout)
 
@@ -97,24 +96,24 @@ class Lock:
         finally:
             if not waiter.granted:
                 self._waiters.remove(waiter)
+        if waiter.granted:
+            self._owner = passage.current()
         return waiter.granted
 
     def release(self) -> None:
-        global _spent
         if not self._held:
             raise RuntimeError("release unlocked lock")
         if self._waiters:
             self._hand_over()
         else:
             self._held = False
-        _spent += 1
-        if _spent >= ALLOWANCE:
-            _spend(0)
+        _spend(1)
 
     def _hand_over(self) -> None:
         assert self._waiters
         waiter = self._waiters.popleft()
         waiter.granted = True
+        self._owner = 0
         passage.unpark(waiter.thread)
 
     def locked(self) -> bool:
@@ -125,6 +124,7 @@ class Lock:
         if self._held:
             return self._wait(-1)
         self._held = True
+        self._owner = passage.current()
         return True
 
     def __exit__(self, *exception: object) -> None:
@@ -139,6 +139,9 @@ class Lock:
     acquire_lock = acquire
     release_lock = release
     locked_lock = locked
+
+
+counting.lock_for(Lock, ALLOWANCE, TRYLOCK)
 
 
 def new_lock() -> Any:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from llft.interpose import collecting, counting, hashing, locks, passage, threads, writings
+from llft.interpose import collecting, counting, hashing, passage, threads, writings
 from llft.interpose.descriptors import table
 from llft.interpose.files import own_temporary_directory
 from llft.interpose.reception import reception
@@ -22,7 +22,7 @@ def marks() -> Mapping[str, Any]:
     return {
         "ticks": passage._ticks,
         "calls": counting.calls(),
-        "spent": locks._spent,
+        "spent": counting.spent(),
         "collections": collecting._count,
         "hashed": hashing.counted(),
         "random": _random_state(),
@@ -32,7 +32,7 @@ def marks() -> Mapping[str, Any]:
 def adopt(marks: Mapping[str, Any]) -> None:
     passage._ticks = marks["ticks"]
     counting.set_calls(marks["calls"])
-    locks._spent = marks["spent"]
+    counting.set_spent(marks["spent"])
     collecting._count = marks["collections"]
     hashing.count_from(marks["hashed"])
     _adopt_random(marks["random"])

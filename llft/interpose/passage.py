@@ -112,6 +112,12 @@ def unpark(thread: int) -> bool:
     return bool(call(Unpark(thread)) if made is None else made)
 
 
+def yield_turn() -> None:
+    """Let others run; the same."""
+    if not counting.yield_turn(counted=True):
+        call(Yield())
+
+
 def resume() -> Result:
     """Of a call that was begun in a dialogue (`counting.receive`), and that the core has now."""
     assert _port is not None, "not interposed"
@@ -154,7 +160,8 @@ def used_up() -> None:
     """Let others run, and the collector."""
     if _port is None or not _port.current():
         return
-    _port.call(Yield())
+    if not counting.yield_turn(counted=False):
+        _port.call(Yield())
     for function in _at_allowance:
         function()
     if _interruptions and current() == MAIN_THREAD:

@@ -60,8 +60,8 @@ _DIALOGUE = (
     *(
         f"llft/dialogue/{name}.c"
         for name in (
-            *("account", "asking", "beating", "calls", "forgetting", "fragments", "journal", "lane"),
-            *("lending", "order", "relay", "socket", "threads", "waiting"),
+            *("account", "acks", "asking", "beating", "calls", "forgetting", "fragments", "gates"),
+            *("journal", "lane", "lending", "locks", "order", "relay", "socket", "threads", "waiting"),
         )
     ),
     "llft/dialogue/dialogue.h",

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from _thread import LockType
 from collections.abc import Callable
+from typing import Any
 
 from llft import originals
 from llft.core.determinizer.operations import Operation, Result
 from llft.identifiers import ThreadId
+
+native: Any
+try:
+    from llft import reading_on
+except ImportError:
+    native = None
+else:
+    native = reading_on
+
+
+def closed_gate() -> LockType:
+    gate: LockType = originals.allocate_lock() if native is None else native.Gate()
+    if native is None:
+        gate.acquire()
+    return gate
 
 
 class ApplicationThread:
@@ -28,8 +45,7 @@ class ApplicationThread:
     def __init__(self, number: ThreadId, function: Callable[[], None] | None) -> None:
         self.number = number
         self.function = function
-        self.gate = originals.allocate_lock()
-        self.gate.acquire()
+        self.gate = closed_gate()
         self.given = False
         self.result: Result = None
         self.kind = 0

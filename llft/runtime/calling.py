@@ -83,6 +83,8 @@ class Calling:
             driver.pump(thread)
         elif driver.pump_held:
             driver.wake_pacemaker()
+        elif driver.token and not driver.core.live and driver.nobody_serves():
+            driver.wake_pacemaker()  # it dozes while a dialogue lasts, and this one was left for the call
         elif not driver.token and driver.core.next_deadline() < driver.polled_until_ns:
             driver.poller.wake()
 
@@ -94,7 +96,7 @@ class Calling:
             thread.operation = operation
             kind = OPERATION_KINDS[type(operation)]
             may_talk = kind in MAY_TALK and driver.dialogues.line is not None and thread.ident == home
-            if driver.dialogues.was_left or (may_talk and self._is_late()):
+            if driver.dialogues.was_left or (may_talk and self._is_overdue()):
                 driver.dialogues.was_left = False
                 self._see_to_outside()
             if may_talk and driver.dialogues.lend(thread, operation):
@@ -112,10 +114,10 @@ class Calling:
                 driver.lending.lend(thread, home)
         return False
 
-    def _is_late(self) -> bool:
-        """Something is due, for which no dialogue would be lent; and a thread that is behind never waits, so
-        nobody else may get to it for long."""
-        return originals.monotonic_ns() >= self._driver.core.next_deadline()
+    def _is_overdue(self) -> bool:
+        """Threads that wake one another keep the token busy, and nobody serves the network; a backup's that
+        is behind never waits. What is due would wait, and no dialogue be lent meanwhile. Lock held."""
+        return self._driver.core.next_deadline() <= originals.monotonic_ns()
 
     def _see_to_outside(self) -> None:
         """What a dialogue was left for, or is not lent for. Lock held."""

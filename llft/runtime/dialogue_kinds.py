@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from llft.core.determinizer.operations import Park, RandomBytes, ReadClock, Receive, Select, Send, Unpark
+from llft.core.determinizer.operations import (
+    Park,
+    RandomBytes,
+    ReadClock,
+    Receive,
+    Select,
+    Send,
+    Unpark,
+    Yield,
+)
 from llft.core.dialogue_lent import Kinds
 from llft.past.birth_log import OPERATION_KINDS
 
@@ -13,5 +22,5 @@ SEND: Final = OPERATION_KINDS[Send]
 SELECT: Final = OPERATION_KINDS[Select]
 RANDOM_BYTES: Final = OPERATION_KINDS[RandomBytes]
 PARK: Final = OPERATION_KINDS[Park]
-UNPARK: Final = OPERATION_KINDS[Unpark]
+KINDS_OF_TURNS: Final = (PARK, OPERATION_KINDS[Unpark], OPERATION_KINDS[Yield])
 KINDS: Final[Kinds] = (RECEIVE, SEND, OPERATION_KINDS[ReadClock], SELECT, RANDOM_BYTES)

@@ -24,14 +24,14 @@ from llft.core.determinizer.operations import (
 )
 from llft.core.dialogue_lent import Lent
 from llft.core.dialogue_made import Made, made_of
-from llft.core.dialogue_threads import PARKS, RUNNABLE, SELECTS, LentThreads, MadeThreads
+from llft.core.dialogue_threads import LentThreads, MadeThreads
 from llft.core.standing import Standing
 from llft.identifiers import NO_BIRTH, BirthId
 from llft.journal.record import Stamp
 from llft.past.birth_log import OPERATION_KINDS, encode_result
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.dialogue_calls import awaited, is_timed, on_line, operation_of, waits_for_another
-from llft.runtime.dialogue_kinds import KINDS, PARK, RECEIVE, SELECT, UNPARK
+from llft.runtime.dialogue_kinds import KINDS, KINDS_OF_TURNS, PARK, RECEIVE, SELECT
 from llft.runtime.dialogue_line import Line, beating_on, note_taken, with_line
 from llft.runtime.dialogue_witness import be_told
 from llft.runtime.native.pulse import NoPulse, Pulse
@@ -168,8 +168,8 @@ class Dialogues:
             self._selecting = NOBODY  # one of several may be closed by now: the next read is for itself
             return driver.core.dialogue.why_not
         lines = [transport.line(remote.birth_id, remote.group_id) for remote in lent.remotes]
-        if None in lines or (lent.threads is not None and not self._are_as_lent(lent.threads)):
-            return "processes that were not heard" if None in lines else "threads"
+        if None in lines:
+            return "processes that were not heard"
         fellow = None if lent.fellow is None else with_line(lent.fellow, transport)
         beating = None if lent.beats is None else beating_on(lent.beats, transport, self.pulse.life())
         if (lent.fellow is not None and fellow is None) or (lent.beats is not None and beating is None):
@@ -217,17 +217,18 @@ class Dialogues:
             *members,
         )
 
-    def _are_as_lent(self, lent: LentThreads) -> bool:
-        """Who can run was unparked in a call of this kind; the core does not know any more in which."""
+    def _at_gates(self, lent: LentThreads) -> tuple[Any, ...]:
+        """With the threads themselves: their results are put where they look for them. And with results of
+        those that can go on, and what the birth log has of them."""
         threads = self._driver.application.threads
-        kinds = {PARKS: PARK, SELECTS: SELECT}
-        return all(kinds[row[2]] == threads[row[0]].kind for row in lent.rows if row[1] == RUNNABLE)
-
-    def _at_gates(self, lent: LentThreads) -> tuple[int, int, int, list[tuple[Any, ...]]]:
-        """With the threads themselves: their results are put where they look for them."""
-        threads = self._driver.application.threads
-        rows = [(row[0], threads[row[0]], threads[row[0]].gate, *row[1:]) for row in lent.rows]
-        return PARK, UNPARK, lent.parked_elsewhere, rows
+        rows = []
+        for row in lent.rows:
+            thread, given = threads[row[0]], None
+            if row[0] in lent.results:
+                result = lent.results[row[0]]
+                given = result, encode_result(thread.kind, result)
+            rows.append((row[0], thread, thread.gate, *row[1:], given))
+        return *KINDS_OF_TURNS, lent.parked_elsewhere, rows
 
     def take_back(self) -> None:
         """Lock held, and a dialogue is lent."""

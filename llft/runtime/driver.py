@@ -38,7 +38,7 @@ from llft.runtime.calling import Calling
 from llft.runtime.core_lock import CoreLock
 from llft.runtime.dialogues import Dialogues
 from llft.runtime.immediate import Immediate
-from llft.runtime.lending import Lending
+from llft.runtime.lending import Lending, i_am
 from llft.runtime.performing import performers
 from llft.runtime.poller import Poller
 from llft.runtime.spinning import Spinning
@@ -120,16 +120,19 @@ class Driver:
     def _enter(self, thread: ApplicationThread) -> None:
         thread.ident = originals.get_ident()
         self.local.thread = thread
+        i_am(thread.number)
         self.local.room = stack_room.of_this_thread()
 
     @contextmanager
     def aside(self) -> Iterator[None]:
         """The calling thread is not one of the program's meanwhile: what it calls goes past the core."""
         thread, self.local.thread = getattr(self.local, "thread", None), None
+        i_am(0)
         try:
             yield
         finally:
             self.local.thread = thread
+            i_am(0 if thread is None else thread.number)
 
     def begin_again(self, core: Replica, poller: Poller) -> None:
         """In a process restored from an image: the same program, and everything else new. Lock held."""
@@ -145,6 +148,7 @@ class Driver:
             if self.application.out_count == 0:
                 self.wake_pacemaker()
         self.local.thread = None
+        i_am(0)
 
     def may_pump(self) -> bool:
         """An application thread serves the network only at a primary: backups are lazy, and in ordered

@@ -58,6 +58,8 @@ BRIEF: Final = 0xFFFF_FFFF
 """So much of a mutex's number the birth log has."""
 NOWHERE: Final = -1
 is_lent: Callable[[], bool] = (lambda: False) if native is None else native.is_open
+i_am: Callable[[int], None] = (lambda number: None) if native is None else native.i_am
+"""Which of the program's threads this one is; 0: none of them."""
 
 
 class Lending:

@@ -23,6 +23,7 @@ from llft.core.determinizer.operations import (
     Send,
     Spawn,
     Unpark,
+    Yield,
 )
 from llft.past.birth_log import OPERATION_KINDS
 from llft.runtime import dialogues
@@ -110,6 +111,8 @@ class Threaded:
             result = native.park(counted)
         elif isinstance(operation, Unpark):
             result = native.unpark(operation.thread)
+        elif isinstance(operation, Yield):
+            result = native.yield_turn(counted)
         elif isinstance(operation, Select):
             result = native.select(*operation, counted)
             left = result if isinstance(result, int) else ()

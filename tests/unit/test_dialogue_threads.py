@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llft.core.determinizer.operations import Park, Receive, Select, Send, Unpark
+from llft.core.determinizer.operations import Park, Receive, Select, Send, Unpark, Yield
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
 from tests.unit.dialogue_threads_world import Program, Threaded
@@ -42,6 +42,8 @@ def working(program: Threaded) -> None:
         fd, data = program.shared.pop(0)
         program.call(Send(fd, data[::-1]))
         program.call(Unpark(1))
+        if data[0] % 2:
+            program.call(Yield())
 
 
 def conversing(place: int) -> Program:
