@@ -13,6 +13,8 @@ class Pace(NamedTuple):
     witnessed_calls_min: int = 64
     witness_ns: int = 2 * SECOND
     """A state of a busy program is verified over so much of its life, of an idle one over so many calls."""
+    witnessed_bytes: int = 4 << 20
+    """Or over so much log, if that comes sooner: two seconds of large messages take long to be repeated."""
     verification_ns: int = 120 * SECOND
     rest_max_ns: int = 10 * SECOND
     """A keeper rests longer than its last verification took, up to this."""
