@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import zlib
 
 import pytest
 
-from llft.past.long_bytes import LongBytes
+from llft.past import long_bytes
+from llft.past.long_bytes import LARGEST_BYTES, SMALLEST_BYTES, SPARE_BLOCKS, LongBytes
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -21,6 +23,78 @@ def test_they_are_as_in_one_array(seed: int) -> None:
         assert found.piece(start, end) == array[start:end]
         assert found.digest(end, 7) == zlib.crc32(array[:end], 7)
     assert found.piece(0, found.length) == array
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_so_are_many_blocks_of_which_some_are_used_again(seed: int) -> None:
+    draw = random.Random(seed)
+    array, found = bytearray(), LongBytes()
+    for _ in range(60):
+        data = draw.randbytes(64) * draw.randint(1, LARGEST_BYTES // 64 + 1000)
+        array += data
+        found.append(data)
+        if draw.random() < 0.6:
+            place = draw.randint(0, len(array))
+            del array[:place]
+            found.drop_before(place)
+        elif draw.random() < 0.2:
+            place = draw.randint(0, len(array))
+            del array[place:]
+            found.drop_from(place)
+        assert found.length == len(array)
+        assert found.digest(found.length, 0) == zlib.crc32(array)
+    assert found.piece(0, found.length) == array
+
+
+def blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of those that are made from now on."""
+    made: list[int] = []
+    make = long_bytes.new_block
+
+    def making(size: int) -> memoryview:
+        made.append(size)
+        return make(size)
+
+    monkeypatch.setattr(long_bytes, "new_block", making)
+    return made
+
+
+@pytest.mark.reference
+def test_a_log_that_is_dropped_as_fast_as_it_grows_takes_no_new_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, found = blocks(monkeypatch), LongBytes()
+    data = bytes(LARGEST_BYTES // 4)
+    for _ in range(40):
+        found.append(data)
+    found.drop_before(found.length - len(data))
+    made.clear()
+    for _ in range(40):
+        found.append(data)
+        found.drop_before(found.length - len(data))
+    assert made == []
+
+
+@pytest.mark.reference
+def test_what_is_kept_of_forgotten_blocks_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, found = blocks(monkeypatch), LongBytes()
+    data = bytes((2 * SPARE_BLOCKS + 4) * LARGEST_BYTES)
+    found.append(data)
+    found.drop_before(len(data))
+    made.clear()
+    found.append(data)
+    assert len([size for size in made if size == LARGEST_BYTES]) >= SPARE_BLOCKS + 4
+
+
+def test_a_copy_of_the_process_has_nothing_in_the_large_ones() -> None:
+    """An image is written by one: nobody needs the log before it."""
+    found = LongBytes(bytes(SMALLEST_BYTES))
+    found.append(b"x" * 2 * LARGEST_BYTES)
+    child = os.fork()
+    if not child:
+        os._exit(any(found.piece(found.length - LARGEST_BYTES, found.length)))
+    assert os.waitpid(child, 0)[1] == 0
+    assert found.piece(found.length - 3, found.length) == b"xxx"
 
 
 def _change(draw: random.Random, array: bytearray, found: LongBytes) -> None:
