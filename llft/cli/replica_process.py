@@ -19,9 +19,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from llft.errors import LlftError
+from llft.past.long_bytes import have_large_blocks_of
 from llft.past.source import IMAGE, Interposed
 from llft.runtime import settings_file
 from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
+from llft.runtime.mapped import mapped
 from llft.runtime.native.image import ImageError, randomised, stop_randomising
 from llft.runtime.own_directory import DATA, Data, begin_with_seed, own
 from llft.runtime.replica_process import DIED_STATUS, FORMER, SPECIFICATION, ReplicaProcess
@@ -173,11 +175,12 @@ def _arrange_memory() -> None:
     such block to keep them, for each thread its own. The memory of messages is kept, also when a dialogue is
     taken back and all of them are free: it would be new, and cleared, for each of them.
 
-    All threads have it of one arena, which grows by much at a time. That of a thread grows by a system call for
-    each block that it lacks, and of what is said and heard some stays: the birth log. Nobody waits for another
+    All threads have one arena, which grows by much at a time. That of a thread grows by a system call for
+    each block that it lacks, and some of what is said and heard stays for a while. Nobody waits for another
     there, for one thread runs at a time."""
     import ctypes
 
+    have_large_blocks_of(mapped)
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)

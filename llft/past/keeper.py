@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 from llft.instant import MS, SECOND
 from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Base
+from llft.past.lent import Kept
 from llft.past.pace import USUAL, Pace
 from llft.past.source import Captured, NotCapturedError, Source
 from llft.past.witness import Witness
@@ -48,17 +49,6 @@ class Verdict(NamedTuple):
     content: str
     """Of the state's bytes."""
     size: int
-
-
-class Kept:
-    """A verified state, and until when a joiner may need it."""
-
-    __slots__ = ("base", "lent_until_ns", "path")
-
-    def __init__(self, base: Base, path: str) -> None:
-        self.base = base
-        self.path = path
-        self.lent_until_ns = 0
 
 
 class Remembered(Protocol):
@@ -207,10 +197,9 @@ class Keeper:
     def _witness_on(self, now_ns: int) -> None:
         application, captured = self._application, self._captured
         assert captured is not None
-        pace, length = self._pace, application.log.length
-        for_long = now_ns - self._since_ns >= pace.witness_ns
-        enough = for_long or length - captured.position >= pace.witnessed_bytes
-        if not enough or self._witness.count < pace.witnessed_calls_min or not application.is_quiescent():
+        length, watched_ns = application.log.length, now_ns - self._since_ns
+        enough = self._pace.has_watched(self._witness.count, watched_ns, length - captured.position)
+        if not enough or not application.is_quiescent():
             return
         application.witness, self._witnessed_to = None, length
         self.phase = Phase.WRITING

@@ -1,19 +1,17 @@
 """Many bytes that grow at their end and are forgotten at their beginning.
 
 One array of hundreds of megabytes is moved when it grows, and all of it again when something is forgotten.
-Here all is copied into blocks, which stay where they are. The large ones are mappings of their own: a copy of
-the process, from which an image is written, has nothing in them (nobody needs the log before an image), and
-some that were forgotten are used again, for new memory costs more than the copying. Messages' own memory is
-free when they are over, and the next ones have it. (Rejected: to keep what is large as it is, which took new
+Here all is copied into blocks, which stay where they are; of the large ones some that were forgotten are used
+again, for new memory costs more than the copying. Messages' own memory is free when they are over, and the
+next ones have it. (Rejected: to keep what is large as it is, which took new
 memory for every message. Huge pages for the blocks: a virtual machine may have given free ones back to its
 host, and then each costs milliseconds.)
 """
 
 from __future__ import annotations
 
-import mmap
 from bisect import bisect_right
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Final
 
 from llft.wire.checksum import crc32
@@ -22,16 +20,23 @@ SMALLEST_BYTES: Final = 1 << 12
 LARGEST_BYTES: Final = 1 << 21
 SPARE_BLOCKS: Final = 16
 """Of the largest, so many at most are kept for what is to come."""
-MADV_WIPEONFORK: Final = 18
 
 
-def new_block(size: int) -> memoryview:
-    if size < LARGEST_BYTES:
-        return memoryview(bytearray(size))
-    mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # an older kernel: then images are larger
-        mapped.madvise(MADV_WIPEONFORK)
-    return memoryview(mapped)
+def _plain(size: int) -> memoryview:
+    return memoryview(bytearray(size))
+
+
+_large: list[Callable[[int], memoryview]] = [_plain]
+"""What makes the largest blocks."""
+
+
+def have_large_blocks_of(make: Callable[[int], memoryview]) -> None:
+    """Of cleared memory. A process knows better ones than this module, which knows of no system."""
+    _large[0] = make
+
+
+def _new_block(size: int) -> memoryview:
+    return _large[0](size) if size == LARGEST_BYTES else _plain(size)
 
 
 class LongBytes:
@@ -89,7 +94,7 @@ class LongBytes:
         size = SMALLEST_BYTES
         while size < LARGEST_BYTES and size < max(wanted, self.length):
             size *= 2
-        self._block = self._spare.pop() if self._spare else new_block(size)
+        self._block = self._spare.pop() if self._spare else _new_block(size)
         self._begin = self._used = 0
 
     def _seal(self) -> None:

@@ -22,5 +22,10 @@ class Pace(NamedTuple):
     """So long a state, and the log since, is kept for a joiner that was told of it, or was given a piece of
     it, last. It becomes the program by then, or asks for another piece."""
 
+    def has_watched(self, calls: int, for_ns: int, log_bytes: int) -> bool:
+        """Whether it is enough."""
+        is_long = for_ns >= self.witness_ns or log_bytes >= self.witnessed_bytes
+        return is_long and calls >= self.witnessed_calls_min
+
 
 USUAL: Final = Pace()

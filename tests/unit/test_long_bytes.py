@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 import zlib
+from collections.abc import Iterator
 
 import pytest
 
 from llft.past import long_bytes
 from llft.past.long_bytes import LARGEST_BYTES, SMALLEST_BYTES, SPARE_BLOCKS, LongBytes
+from llft.runtime.mapped import mapped
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -46,24 +48,22 @@ def test_so_are_many_blocks_of_which_some_are_used_again(seed: int) -> None:
     assert found.piece(0, found.length) == array
 
 
-def blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Sizes of those that are made from now on."""
-    made: list[int] = []
-    make = long_bytes.new_block
+@pytest.fixture
+def made() -> Iterator[list[int]]:
+    """Sizes of large blocks that are made from now on."""
+    sizes: list[int] = []
 
     def making(size: int) -> memoryview:
-        made.append(size)
-        return make(size)
+        sizes.append(size)
+        return mapped(size)
 
-    monkeypatch.setattr(long_bytes, "new_block", making)
-    return made
+    long_bytes.have_large_blocks_of(making)
+    yield sizes
+    long_bytes.have_large_blocks_of(lambda size: memoryview(bytearray(size)))
 
 
-@pytest.mark.reference
-def test_a_log_that_is_dropped_as_fast_as_it_grows_takes_no_new_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made, found = blocks(monkeypatch), LongBytes()
+def test_a_log_that_is_dropped_as_fast_as_it_grows_takes_no_new_memory(made: list[int]) -> None:
+    found = LongBytes()
     data = bytes(LARGEST_BYTES // 4)
     for _ in range(40):
         found.append(data)
@@ -75,18 +75,17 @@ def test_a_log_that_is_dropped_as_fast_as_it_grows_takes_no_new_memory(
     assert made == []
 
 
-@pytest.mark.reference
-def test_what_is_kept_of_forgotten_blocks_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, found = blocks(monkeypatch), LongBytes()
+def test_what_is_kept_of_forgotten_blocks_has_a_bound(made: list[int]) -> None:
+    found = LongBytes()
     data = bytes((2 * SPARE_BLOCKS + 4) * LARGEST_BYTES)
     found.append(data)
     found.drop_before(len(data))
     made.clear()
     found.append(data)
-    assert len([size for size in made if size == LARGEST_BYTES]) >= SPARE_BLOCKS + 4
+    assert len(made) >= SPARE_BLOCKS + 4
 
 
-def test_a_copy_of_the_process_has_nothing_in_the_large_ones() -> None:
+def test_a_copy_of_the_process_has_nothing_in_the_large_ones(made: list[int]) -> None:
     """An image is written by one: nobody needs the log before it."""
     found = LongBytes(bytes(SMALLEST_BYTES))
     found.append(b"x" * 2 * LARGEST_BYTES)
@@ -95,6 +94,7 @@ def test_a_copy_of_the_process_has_nothing_in_the_large_ones() -> None:
         os._exit(any(found.piece(found.length - LARGEST_BYTES, found.length)))
     assert os.waitpid(child, 0)[1] == 0
     assert found.piece(found.length - 3, found.length) == b"xxx"
+    assert made
 
 
 def _change(draw: random.Random, array: bytearray, found: LongBytes) -> None:
