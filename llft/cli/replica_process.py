@@ -19,9 +19,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from llft.errors import LlftError
+from llft.past.long_bytes import have_large_blocks_of
 from llft.past.source import IMAGE, Interposed
 from llft.runtime import settings_file
 from llft.runtime.birthplace import FIXED, OF_ONE_LIFE, born_here
+from llft.runtime.mapped import mapped
 from llft.runtime.native.image import ImageError, randomised, stop_randomising
 from llft.runtime.own_directory import DATA, Data, begin_with_seed, own
 from llft.runtime.replica_process import DIED_STATUS, FORMER, SPECIFICATION, ReplicaProcess
@@ -42,7 +44,7 @@ program itself is the first to import takes ticks and locks, and then it yields 
 
 BAD_SPECIFICATION_STATUS = 78
 PR_SET_PDEATHSIG = 1
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -2, -3, -8
 MAPPED_BYTES = 1 << 21
 SCRATCH_NICE = 5
 """A scratch process has time; the replicas beside it have not."""
@@ -58,7 +60,7 @@ def main() -> None:
         sys.stderr.write("llft: this process is started by `llft run`, which tells it what to be\n")
         sys.exit(BAD_SPECIFICATION_STATUS)
     _end_with_parent()
-    _return_memory()
+    _arrange_memory()
     fix_addresses(specification)
     if FORMER in os.environ:
         specification["former"] = json.loads(os.environ.pop(FORMER))
@@ -168,16 +170,23 @@ def _be_first_to_go() -> None:
         file.write(FIRST_TO_GO)
 
 
-def _return_memory() -> None:
+def _arrange_memory() -> None:
     """What is very large is mapped, and given back when it is free. The C library would learn from the first
     such block to keep them, for each thread its own. The memory of messages is kept, also when a dialogue is
-    taken back and all of them are free: it would be new, and cleared, for each of them."""
+    taken back and all of them are free: it would be new, and cleared, for each of them.
+
+    All threads have one arena, which grows by much at a time. That of a thread grows by a system call for
+    each block that it lacks, and some of what is said and heard stays for a while. Nobody waits for another
+    there, for one thread runs at a time."""
     import ctypes
 
+    have_large_blocks_of(mapped)
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
         library.mallopt(M_TRIM_THRESHOLD, 8 * MAPPED_BYTES)
+        library.mallopt(M_TOP_PAD, MAPPED_BYTES)
+        library.mallopt(M_ARENA_MAX, 1)
 
 
 class Program:

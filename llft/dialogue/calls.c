@@ -19,7 +19,7 @@
 
 enum {
     LEVELS_NEEDED = 300, /* of the stack: the call may have to go the usual way from here (`runtime.driver`) */
-    BIRTHS_MAX = 1 << 24,
+    BIRTHS_MAX = 1 << 22,
     CALLED_MAX = 8192,
     FDS_MAX = CONNECTIONS_MAX,
     LISTENER = 0,

@@ -1,7 +1,8 @@
 """Keeps a replica's past bounded: captures states, has them verified, and drops the log before them.
 
     RESTING     -- the log has grown, the source can -->          WITNESSING
-    WITNESSING  -- enough calls since, quiescent again -->        VERIFYING
+    WITNESSING  -- enough calls since, quiescent again -->        WRITING
+    WRITING     -- the state is whole -->                         VERIFYING
     VERIFYING   -- the scratch process came to the same -->       RESTING, the log before the state dropped
     VERIFYING   -- it did not -->                                 RESTING, nothing dropped; later again
     any         -- FAILURES_MAX failures in a row -->             OFF
@@ -19,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 from llft.instant import MS, SECOND
 from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Base
+from llft.past.lent import Kept
 from llft.past.pace import USUAL, Pace
 from llft.past.source import Captured, NotCapturedError, Source
 from llft.past.witness import Witness
@@ -36,6 +38,7 @@ IMPATIENT_NS: Final = 60 * SECOND
 class Phase(Enum):
     RESTING = "resting"
     WITNESSING = "witnessing"
+    WRITING = "writing"
     VERIFYING = "verifying"
     OFF = "off"
 
@@ -46,17 +49,6 @@ class Verdict(NamedTuple):
     content: str
     """Of the state's bytes."""
     size: int
-
-
-class Kept:
-    """A verified state, and until when a joiner may need it."""
-
-    __slots__ = ("base", "lent_until_ns", "path")
-
-    def __init__(self, base: Base, path: str) -> None:
-        self.base = base
-        self.path = path
-        self.lent_until_ns = 0
 
 
 class Remembered(Protocol):
@@ -113,6 +105,7 @@ class Keeper:
         self._scratch: Scratch | None = None
         self._due_ns = self._rest_until_ns = self._birth_lent_until_ns = self._held_until_ns = 0
         self._made_way = False
+        self._witnessed_to = 0
         self.trouble = ""
         """What is in the way of checkpoints, as people were told; each reason once."""
 
@@ -122,6 +115,8 @@ class Keeper:
                 self._rest(now_ns)
             elif self.phase is Phase.WITNESSING:
                 self._witness_on(now_ns)
+            elif self.phase is Phase.WRITING:
+                self._await_state(now_ns)
             elif self.phase is Phase.VERIFYING:
                 self._verify(now_ns)
         except (NotCapturedError, OSError) as error:
@@ -202,13 +197,21 @@ class Keeper:
     def _witness_on(self, now_ns: int) -> None:
         application, captured = self._application, self._captured
         assert captured is not None
-        pace, witnessed_ns = self._pace, now_ns - self._since_ns
-        enough = self._witness.count >= pace.witnessed_calls_min and witnessed_ns >= pace.witness_ns
-        if not enough or not application.is_quiescent() or self._makes_way(now_ns) or not captured.ready():
+        length, watched_ns = application.log.length, now_ns - self._since_ns
+        enough = self._pace.has_watched(self._witness.count, watched_ns, length - captured.position)
+        if not enough or not application.is_quiescent():
             return
-        application.witness = None
-        log = application.log
-        followed = log.piece(captured.position, log.length)
+        application.witness, self._witnessed_to = None, length
+        self.phase = Phase.WRITING
+        self._await_state(now_ns)
+
+    def _await_state(self, now_ns: int) -> None:
+        """Nobody watches what the program calls meanwhile: for large messages that is dear."""
+        captured, log = self._captured, self._application.log
+        assert captured is not None
+        if self._makes_way(now_ns) or not captured.ready():
+            return
+        followed = log.piece(captured.position, self._witnessed_to)
         self._scratch = self._begin_scratch(captured, log.piece(0, captured.head_bytes), followed)
         self._since_ns = now_ns
         self.phase = Phase.VERIFYING

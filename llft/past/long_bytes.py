@@ -1,27 +1,49 @@
 """Many bytes that grow at their end and are forgotten at their beginning.
 
 One array of hundreds of megabytes is moved when it grows, and all of it again when something is forgotten.
-Here what is small is copied into blocks, which stay where they are, and what is large is kept as it is: it is
-somebody's message, and to copy it would take new memory again. (Rejected: huge pages for the blocks. A
-virtual machine may have given free ones back to its host, and then each costs milliseconds.)
+Here all is copied into blocks, which stay where they are; of the large ones some that were forgotten are used
+again, for new memory costs more than the copying. Messages' own memory is free when they are over, and the
+next ones have it. (Rejected: to keep what is large as it is, which took new
+memory for every message. Huge pages for the blocks: a virtual machine may have given free ones back to its
+host, and then each costs milliseconds.)
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Final
 
 from llft.wire.checksum import crc32
 
 SMALLEST_BYTES: Final = 1 << 12
-LARGEST_BYTES: Final = 1 << 23
-KEPT_FROM_BYTES: Final = 1 << 12
-KEPT_TO_BYTES: Final = 1 << 20
-"""What is larger is copied, too: a part of it may be forgotten, and then it would be kept for the rest."""
+LARGEST_BYTES: Final = 1 << 21
+SPARE_BLOCKS: Final = 16
+"""Of the largest, so many at most are kept for what is to come."""
+
+
+def _plain(size: int) -> memoryview:
+    return memoryview(bytearray(size))
+
+
+_large: list[Callable[[int], memoryview]] = [_plain]
+"""What makes the largest blocks."""
+
+
+def have_large_blocks_of(make: Callable[[int], memoryview]) -> None:
+    """Of cleared memory. A process knows better ones than this module, which knows of no system."""
+    _large[0] = make
+
+
+def _new_block(size: int) -> memoryview:
+    return _large[0](size) if size == LARGEST_BYTES else _plain(size)
 
 
 class LongBytes:
-    __slots__ = ("_begin", "_block", "_ends", "_parts", "_start", "_used", "length")
+    __slots__ = (
+        *("_begin", "_block", "_block_ends", "_blocks", "_ends", "_parts", "_spare", "_start", "_used"),
+        "length",
+    )
 
     def __init__(self, data: bytes = b"") -> None:
         self._parts: list[memoryview] = []
@@ -31,16 +53,16 @@ class LongBytes:
         self._block = memoryview(bytearray())
         self._begin = self._used = 0
         """Of the block what is behind the last part, and how much of it is in use."""
+        self._blocks: list[memoryview] = []
+        self._block_ends: list[int] = []
+        """Full ones of the largest, and where in all that ever was each ends."""
+        self._spare: list[memoryview] = []
         self.length = 0
         self.append(data)
 
     def append(self, data: bytes | bytearray) -> None:
         size = len(data)
-        if KEPT_FROM_BYTES <= size <= KEPT_TO_BYTES and isinstance(data, bytes):
-            self._seal()
-            self._add_part(memoryview(data))
-            self.length += size
-        elif size <= len(self._block) - self._used:
+        if size <= len(self._block) - self._used:
             self._put(data, size)
         else:
             self._append_in_parts(memoryview(data))
@@ -66,10 +88,13 @@ class LongBytes:
     def _add_block(self, wanted: int) -> None:
         """As large as all before, so that there are few, and what is not in use is not much."""
         self._seal()
+        if len(self._block) == LARGEST_BYTES:
+            self._blocks.append(self._block)
+            self._block_ends.append(self._start + self.length)
         size = SMALLEST_BYTES
         while size < LARGEST_BYTES and size < max(wanted, self.length):
             size *= 2
-        self._block = memoryview(bytearray(size))
+        self._block = self._spare.pop() if self._spare else _new_block(size)
         self._begin = self._used = 0
 
     def _seal(self) -> None:
@@ -108,8 +133,6 @@ class LongBytes:
             raise IndexError(place)
         self._seal()
         at = bisect_right(self._ends, self._start + place)
-        if self._parts[at].readonly:
-            self._parts[at] = memoryview(bytearray(self._parts[at]))
         part = self._parts[at]
         part[len(part) - (self._ends[at] - self._start - place)] = byte
 
@@ -123,6 +146,13 @@ class LongBytes:
             self._parts[0] = self._parts[0][len(self._parts[0]) - (self._ends[0] - self._start) :]
         else:
             self._forget_block()
+        self._spare_blocks()
+
+    def _spare_blocks(self) -> None:
+        """Those of which nothing is left."""
+        gone = bisect_right(self._block_ends, self._start)
+        self._spare += self._blocks[: min(gone, max(0, SPARE_BLOCKS - len(self._spare)))]
+        del self._blocks[:gone], self._block_ends[:gone]
 
     def drop_from(self, place: int) -> None:
         self._seal()
@@ -133,8 +163,11 @@ class LongBytes:
             part = self._parts[-1]
             self._parts[-1] = part[: len(part) - (self._ends[-1] - end)]
             self._ends[-1] = end
+        self._block_ends = [min(each, end) for each in self._block_ends]
         self.length = place
 
     def _forget_block(self) -> None:
+        if len(self._block) == LARGEST_BYTES and len(self._spare) < SPARE_BLOCKS:
+            self._spare.append(self._block)
         self._block = memoryview(bytearray())
         self._begin = self._used = 0

@@ -8,10 +8,10 @@ state is being verified; the way of a call is too hot for it otherwise.
 from __future__ import annotations
 
 from struct import Struct
-from zlib import crc32
 
 from llft.core.determinizer.operations import Operation, Send
 from llft.identifiers import ThreadId
+from llft.wire.checksum import crc32
 
 _CALL = Struct("<IBI")
 

@@ -46,6 +46,8 @@ class Program:
         self.answer: Callable[[], Verdict | None] = lambda: None
         self.given: list[tuple[int, bytes, bytes]] = []
         self.ended = 0
+        self.is_slow = False
+        """The child that writes."""
         self.said: list[str] = []
         self.keeper = Keeper(
             self.application,
@@ -81,6 +83,8 @@ class Program:
 
     def _is_written(self) -> bool:
         """A child that has ended is there to be asked once."""
+        if self.is_slow:
+            return False
         if self.written:
             raise NotCapturedError("No child processes")
         self.written += 1
@@ -177,6 +181,30 @@ def test_who_was_told_to_join_from_birth_is_given_time_as_well(program: Program)
     third = checkpoint(program, USUAL.lease_ns)
     assert 0 < log.start < third
     assert program.keeper.tell(USUAL.lease_ns) is program.keeper.base
+
+
+def test_large_messages_are_watched_for_less_than_the_usual_time(program: Program) -> None:
+    """And no longer until the state is written: what the scratch process has to repeat would grow with it."""
+    program.live()
+    program.keeper.tend(0)
+    program.live(64)
+    program.keeper.tend(1)
+    assert program.keeper.phase is Phase.WITNESSING
+    program.application.log.go_on(bytes(USUAL.witnessed_bytes))
+    program.agree()
+    watched = program.application.log.length
+    program.is_slow = True
+    program.keeper.tend(2)
+    assert program.keeper.phase is Phase.WRITING
+    assert program.application.witness is None
+    program.live()
+    program.is_slow = False
+    program.keeper.tend(3)
+    assert program.keeper.phase is Phase.VERIFYING
+    ((position, _, followed),) = program.given
+    assert position + len(followed) == watched
+    program.keeper.tend(4)
+    assert program.keeper.base is not None
 
 
 def test_a_keeper_rests_longer_than_it_works(program: Program) -> None:
@@ -304,7 +332,7 @@ def test_a_trial_makes_way_and_its_state_is_not_lost_by_that(program: Program) -
     program.keeper.make_way(5 * SECOND)
     for second in (3, 4):
         program.keeper.tend(second * SECOND)
-        assert (program.keeper.phase, program.given) == (Phase.WITNESSING, [])
+        assert (program.keeper.phase, program.given) == (Phase.WRITING, [])
     program.keeper.tend(5 * SECOND)
     assert program.keeper.phase is Phase.VERIFYING
     program.keeper.tend(6 * SECOND)

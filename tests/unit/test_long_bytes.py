@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 import zlib
+from collections.abc import Iterator
 
 import pytest
 
-from llft.past.long_bytes import LongBytes
+from llft.past import long_bytes
+from llft.past.long_bytes import LARGEST_BYTES, SMALLEST_BYTES, SPARE_BLOCKS, LongBytes
+from llft.runtime.mapped import mapped
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -21,6 +25,76 @@ def test_they_are_as_in_one_array(seed: int) -> None:
         assert found.piece(start, end) == array[start:end]
         assert found.digest(end, 7) == zlib.crc32(array[:end], 7)
     assert found.piece(0, found.length) == array
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_so_are_many_blocks_of_which_some_are_used_again(seed: int) -> None:
+    draw = random.Random(seed)
+    array, found = bytearray(), LongBytes()
+    for _ in range(60):
+        data = draw.randbytes(64) * draw.randint(1, LARGEST_BYTES // 64 + 1000)
+        array += data
+        found.append(data)
+        if draw.random() < 0.6:
+            place = draw.randint(0, len(array))
+            del array[:place]
+            found.drop_before(place)
+        elif draw.random() < 0.2:
+            place = draw.randint(0, len(array))
+            del array[place:]
+            found.drop_from(place)
+        assert found.length == len(array)
+        assert found.digest(found.length, 0) == zlib.crc32(array)
+    assert found.piece(0, found.length) == array
+
+
+@pytest.fixture
+def made() -> Iterator[list[int]]:
+    """Sizes of large blocks that are made from now on."""
+    sizes: list[int] = []
+
+    def making(size: int) -> memoryview:
+        sizes.append(size)
+        return mapped(size)
+
+    long_bytes.have_large_blocks_of(making)
+    yield sizes
+    long_bytes.have_large_blocks_of(lambda size: memoryview(bytearray(size)))
+
+
+def test_a_log_that_is_dropped_as_fast_as_it_grows_takes_no_new_memory(made: list[int]) -> None:
+    found = LongBytes()
+    data = bytes(LARGEST_BYTES // 4)
+    for _ in range(40):
+        found.append(data)
+    found.drop_before(found.length - len(data))
+    made.clear()
+    for _ in range(40):
+        found.append(data)
+        found.drop_before(found.length - len(data))
+    assert made == []
+
+
+def test_what_is_kept_of_forgotten_blocks_has_a_bound(made: list[int]) -> None:
+    found = LongBytes()
+    data = bytes((2 * SPARE_BLOCKS + 4) * LARGEST_BYTES)
+    found.append(data)
+    found.drop_before(len(data))
+    made.clear()
+    found.append(data)
+    assert len(made) >= SPARE_BLOCKS + 4
+
+
+def test_a_copy_of_the_process_has_nothing_in_the_large_ones(made: list[int]) -> None:
+    """An image is written by one: nobody needs the log before it."""
+    found = LongBytes(bytes(SMALLEST_BYTES))
+    found.append(b"x" * 2 * LARGEST_BYTES)
+    child = os.fork()
+    if not child:
+        os._exit(any(found.piece(found.length - LARGEST_BYTES, found.length)))
+    assert os.waitpid(child, 0)[1] == 0
+    assert found.piece(found.length - 3, found.length) == b"xxx"
+    assert made
 
 
 def _change(draw: random.Random, array: bytearray, found: LongBytes) -> None:

@@ -18,7 +18,7 @@ from llft.errors import MisuseError
 from llft.runtime.poller import FIRST_FD
 from llft.runtime.transport.interface import Address
 
-RECEIVE_BUFFER_BYTES: Final = 8 * 1024 * 1024
+RECEIVE_BUFFER_BYTES: Final = 32 * 1024 * 1024
 """A lazy receiver sleeps while datagrams pile up, and a small one takes 768 bytes of kernel memory."""
 SO_RCVBUFFORCE: Final = 33
 PATIENCE: Final = struct.Struct("@ll")
