@@ -409,6 +409,7 @@ PyObject *fragments_now(const partial_t *partial); /* a list of bytes */
 
 bool take_from_fellow(const datagram_taken *taken, int64_t now_ns);
 int64_t answer_due_ns(void); /* at a primary: NEVER if none is under way */
+bool needs_answer(void); /* at a primary: there is another question to be asked behind it */
 bool awaits_answer(const connection_t *c); /* what is said there could not be asked about before that has come */
 bool may_seek_commit(const connection_t *c, int64_t now_ns);
 bool seek_commit(const connection_t *c, int64_t now_ns); /* ahead of the message; whether somebody was asked */
