@@ -434,11 +434,18 @@ outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked);
 void ask_nothing(void);
 int64_t due_ns(void); /* what is to be done by then, whether somebody waits or not */
 PyObject *take_left_behind(PyObject *module, PyObject *none);
+/* Of whoever looks for a while before it sleeps: whether to, and what came of it. */
+typedef struct {
+    int in_vain, sleeps;
+} looks_t;
+bool is_promising(looks_t *looks);
+int has_looked(looks_t *looks, int found);
 bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the dialogue */
 
 /* How often, since the process began, and how long it took to make the journal's frames: for people. */
 typedef struct {
-    unsigned long long lent, woken, heard, said, selected, handed, meanwhile, foreign, deadlines, others, asked, answered, journal_ns;
+    unsigned long long lent, woken, heard, said, selected, handed, meanwhile, foreign, sought, deadlines, others, asked,
+        answered, journal_ns;
 } tally_t;
 extern tally_t tally;
 

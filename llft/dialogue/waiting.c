@@ -45,11 +45,7 @@ int64_t monotonic_ns(void) {
 
 /* Looking before one sleeps pays only where what is waited for comes soon: whoever looked in vain a few times
  * sleeps at once, and tries again only now and then (`runtime.spinning`). */
-typedef struct {
-    int in_vain, sleeps;
-} looks_t;
-
-static bool is_promising(looks_t *looks) {
+bool is_promising(looks_t *looks) {
     if (looks->in_vain < IN_VAIN_MAX)
         return true;
     if (++looks->sleeps < SLEEPS_BETWEEN)
@@ -58,7 +54,7 @@ static bool is_promising(looks_t *looks) {
     return true;
 }
 
-static int has_looked(looks_t *looks, int found) {
+int has_looked(looks_t *looks, int found) {
     looks->in_vain = found ? 0 : looks->in_vain + 1;
     return found;
 }
