@@ -51,6 +51,8 @@ static bool is_waited_for(const connection_t *c) {
     return dialogue.fellow.is_lent && !dialogue.commits_as_it_leaves && dialogue.remotes[c->remote].waits;
 }
 
+bool needs_answer(void) { return dialogue.fellow.is_lent && dialogue.fellow.is_wanted; }
+
 bool awaits_answer(const connection_t *c) { return is_waited_for(c) && is_under_way(); }
 
 bool may_seek_commit(const connection_t *c, int64_t now_ns) {

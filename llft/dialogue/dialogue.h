@@ -456,6 +456,7 @@ PyObject *fragments_now(const partial_t *partial); /* a list of bytes */
 
 bool take_from_fellow(const datagram_taken *taken, int64_t now_ns);
 int64_t answer_due_ns(void); /* at a primary: NEVER if none is under way */
+bool needs_answer(void); /* at a primary: there is another question to be asked behind it */
 bool awaits_answer(const connection_t *c); /* what is said there could not be asked about before that has come */
 bool may_seek_commit(const connection_t *c, int64_t now_ns);
 bool seek_commit(const connection_t *c, int64_t now_ns); /* ahead of the message; whether somebody was asked */
@@ -489,11 +490,18 @@ outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked);
 void ask_nothing(void);
 int64_t due_ns(void); /* what is to be done by then, whether somebody waits or not */
 PyObject *take_left_behind(PyObject *module, PyObject *none);
+/* Of whoever looks for a while before it sleeps: whether to, and what came of it. */
+typedef struct {
+    int in_vain, sleeps;
+} looks_t;
+bool is_promising(looks_t *looks);
+int has_looked(looks_t *looks, int found);
 bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the dialogue */
 
 /* How often, since the process began, and how long it took to make the journal's frames: for people. */
 typedef struct {
-    unsigned long long lent, woken, heard, said, selected, handed, meanwhile, foreign, deadlines, others, asked, answered, beaten, journal_ns;
+    unsigned long long lent, woken, heard, said, selected, handed, meanwhile, foreign, sought, deadlines, others, asked,
+        answered, beaten, journal_ns;
 } tally_t;
 extern tally_t tally;
 

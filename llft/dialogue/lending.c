@@ -323,9 +323,9 @@ static PyObject *take_back(PyObject *module, PyObject *none) {
 
 static PyObject *statistics(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "woken", tally.woken, "heard", tally.heard, "said", tally.said,
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "woken", tally.woken, "heard", tally.heard, "said", tally.said,
                          "selected", tally.selected, "handed", tally.handed, "meanwhile", tally.meanwhile, "foreign",
-                         tally.foreign, "deadlines", tally.deadlines, "others", tally.others, "asked", tally.asked,
+                         tally.foreign, "sought", tally.sought, "deadlines", tally.deadlines, "others", tally.others, "asked", tally.asked,
                          "answered", tally.answered, "beaten", tally.beaten, "journal_ns", tally.journal_ns);
 }
 

@@ -46,11 +46,7 @@ int64_t monotonic_ns(void) {
 
 /* Looking before one sleeps pays only where what is waited for comes soon: whoever looked in vain a few times
  * sleeps at once, and tries again only now and then (`runtime.spinning`). */
-typedef struct {
-    int in_vain, sleeps;
-} looks_t;
-
-static bool is_promising(looks_t *looks) {
+bool is_promising(looks_t *looks) {
     if (looks->in_vain < IN_VAIN_MAX)
         return true;
     if (++looks->sleeps < SLEEPS_BETWEEN)
@@ -59,7 +55,7 @@ static bool is_promising(looks_t *looks) {
     return true;
 }
 
-static int has_looked(looks_t *looks, int found) {
+int has_looked(looks_t *looks, int found) {
     looks->in_vain = found ? 0 : looks->in_vain + 1;
     return found;
 }
@@ -84,8 +80,8 @@ static int look_for(PyObject *datagrams, int64_t until_ns) {
 
 bool is_brisk(void) { return dialogue.brisk; }
 
-/* A primary. Where a fellow's answers are waited for they come by another socket. */
-static bool waits_in_socket(void) { return dialogue.live && dialogue.brisk && !dialogue.fellow.is_lent; }
+/* A primary. A fellow's answers come by another socket: they wake it if the next question waits for one. */
+static bool waits_in_socket(void) { return dialogue.live && dialogue.brisk && !needs_answer(); }
 
 static bool are_others_due(int64_t now_ns) { return now_ns - dialogue.looked_ns >= OTHERS_NS; }
 
@@ -94,9 +90,12 @@ static int look_at_all(struct epoll_event *events, int64_t now_ns, int timeout_m
     return epoll_wait(dialogue.epoll_fd, events, EVENTS, timeout_ms);
 }
 
+/* An answer that wakes nobody is looked for at the latest when nothing came for a moment. */
 static int hear_briskly(PyObject *datagrams, struct epoll_event *events, int64_t now_ns) {
-    int count = are_others_due(now_ns) ? look_at_all(events, now_ns, 0) : 0;
-    return count ? count : hear_one(datagrams, 0);
+    int found = are_others_due(now_ns) ? look_at_all(events, now_ns, 0) : 0;
+    if (!found)
+        found = hear_one(datagrams, 0);
+    return found ? found : look_at_all(events, now_ns, 0);
 }
 
 /* Without the interpreter's lock, by the one thread that waits: descriptors that have something, -1 with errno. The
@@ -117,11 +116,20 @@ static int poll_network(PyObject *datagrams, struct epoll_event *events, int64_t
     return look_at_all(events, now_ns, left_ms < 0 ? 0 : left_ms > 1000 ? 1000 : (int)left_ms);
 }
 
-/* At a backup: more is let come before it is looked at. */
-static int rest(void) {
+/* At a backup: more is let come before it is looked at. 1: something urgent has; -1: a signal. */
+static int rest(int64_t most_ns) {
     struct pollfd urgent = {.fd = dialogue.urgent_fd, .events = POLLIN};
-    struct timespec time = {.tv_nsec = (long)dialogue.lazy_ns};
+    struct timespec time = {.tv_nsec = (long)(dialogue.lazy_ns < most_ns ? dialogue.lazy_ns : most_ns)};
     return ppoll(&urgent, 1, &time, NULL);
+}
+
+/* Who rests anyway does so before it looks: to be told that something has come, and that it may rest, would cost it
+ * and whoever sends that as much as all the rest. */
+static int poll_lazily(PyObject *datagrams, struct epoll_event *events, int64_t now_ns, int64_t until_ns) {
+    int urgent = rest(until_ns - now_ns);
+    if (urgent < 0)
+        return urgent;
+    return urgent ? look_at_all(events, now_ns, 0) : poll_network(datagrams, events, now_ns, until_ns, NEVER);
 }
 
 static void append(PyObject *list, const datagram_taken *taken) {
@@ -197,12 +205,15 @@ static bool is_in_part(void) {
  * is the next call's. */
 static outcome_t take_all(const struct epoll_event *events, int count, int64_t now_ns, int64_t waited_ns) {
     const datagram_taken *taken;
-    bool has_heard = heard.size >= 0, has_fellow = dialogue.fellow.is_lent;
+    bool has_heard = heard.size >= 0;
     int count_heard = datagram->open(dialogue.datagrams, &heard, &taken);
     for (int at = 0; at < count_heard; at++)
         look_at(&taken[at], now_ns);
-    if (!has_heard || has_fellow || waited_ns < SLEPT_NS || dialogue.connection_count > 1 || is_in_part())
-        drain(has_own(events, count) || (has_heard && has_fellow), now_ns);
+    bool has_answer = answer_due_ns() != NEVER;
+    if (!has_heard || waited_ns < SLEPT_NS || dialogue.connection_count > 1 || is_in_part())
+        drain(has_own(events, count) || has_answer, now_ns);
+    else if (has_answer)
+        drain_one(dialogue.own_fd, now_ns);
     return verdict();
 }
 
@@ -277,9 +288,8 @@ static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, const asked_t *as
     dialogue.waiting = true;
     heard.size = -1;
     Py_BEGIN_ALLOW_THREADS;
-    *count = poll_network(datagrams, events, now_ns, until_ns, asked->until_ns);
-    if (is_lazy && *count == 1 && events[0].data.fd == dialogue.hearing_fd && rest())
-        *count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0); /* something urgent, too */
+    *count = is_lazy ? poll_lazily(datagrams, events, now_ns, until_ns)
+                     : poll_network(datagrams, events, now_ns, until_ns, asked->until_ns);
     Py_END_ALLOW_THREADS;
     bool is_same = dialogue.generation == generation;
     if (!is_same)
@@ -354,7 +364,7 @@ bool is_calm(int64_t now_ns) {
         count = look_at_all(events, now_ns, 0);
     if (is_calm && count) {
         is_calm = are_datagrams(events, count);
-        found = is_calm ? drain(has_own(events, count), now_ns) : 0;
+        found = is_calm ? drain(has_own(events, count) || answer_due_ns() != NEVER, now_ns) : 0;
         is_calm = is_calm && verdict() == ARRIVED;
         dialogue.brisk = dialogue.brisk || (is_calm && found); /* whoever is busy does not wait at all */
     }

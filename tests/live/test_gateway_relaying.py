@@ -220,3 +220,23 @@ def test_nothing_is_heard_before_a_backup_holds_it(native: Any) -> None:
         assert world.read(client, 500) == b"y" * 500
     finally:
         world.close()
+
+
+def test_a_commit_that_does_not_come_soon_is_not_looked_for_all_the_time(native: Any) -> None:
+    world = Relayed(native, replicas=2, backup_timeout_ns=2000 * MS)
+    try:
+        client = talking(world)
+        backup = next(server.birth_id for server in world.servers if server is not world.primary)
+        for _ in range(10):
+            world.echo(client, b"x" * 500)
+        world.hub.loses = lambda sender, group_id, data: sender == backup
+        client.sendall(b"y" * 500)
+        world.during(0.05)
+        sought = world.count("sought")
+        world.during(0.1)
+        assert world.count("sought") - sought <= 4 + world.count("deadlines") // 64
+        world.hub.loses = lambda sender, group_id, data: False
+        assert world.read(client, 500) == b"y" * 500
+        world.echo(client, b"and on")
+    finally:
+        world.close()

@@ -623,6 +623,7 @@ class Line:
         self._epoll.register(self._hearing, select.EPOLLIN)
         self._epoll.register(self._own, select.EPOLLIN)
         self._epoll.register(self._wake_fd, select.EPOLLIN)
+        self._urgent.register(self._own, select.EPOLLIN)
         self.fileno, self.urgent_fileno = self._epoll.fileno(), self._urgent.fileno()
         self._sealers = {
             birth_id: Sealer(KeyRing(), group_id, birth_id)

@@ -283,11 +283,7 @@ class OrderedEngine(Engine):
         that wait in Obtain (`operations.Obtain` says why)."""
         permits = sorted(self._permits.given)
         return super().capture() | {
-            "parked": {
-                thread: operation
-                for thread, operation in self.parked.items()
-                if not isinstance(operation, Obtain)
-            },
+            "parked": {thread: each for thread, each in self.parked.items() if not isinstance(each, Obtain)},
             **({"permits": permits} if permits else {}),
             "mode": "ordered",
             "mutexes": self.mutexes.capture(with_waiters=False),
