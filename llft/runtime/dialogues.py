@@ -154,7 +154,7 @@ class Dialogues:
         """Why not, or nothing."""
         driver = self._driver
         application = driver.application
-        if application.replaying or driver.pump_held:
+        if application.replaying or driver.is_pump_held():
             return "past" if application.replaying else "image"
         if driver.arrivals.waiting or application.out_count != 1:
             return "others are out"

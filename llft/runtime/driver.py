@@ -71,7 +71,8 @@ class Driver:
         self.local = originals.thread_local()
         self._main = self.application.add_thread(1, None)
         self.pump_held = False
-        """No thread of the program is to be the pump: an image is to be taken."""
+        """No thread of the program is to be the pump, or talk: an image is to be taken."""
+        self._held_until_ns = 0
         self.written, self.flushed_ns = False, 0
         self._unflushed_ns = 0 if core.config.executes_alone else UNFLUSHED_AT_MOST_NS
         self.arrivals, self.immediate, self.lending = Arrivals(self), Immediate(self), Lending(self)
@@ -153,7 +154,17 @@ class Driver:
     def may_pump(self) -> bool:
         """An application thread serves the network only at a primary: backups are lazy, and in ordered
         mode no thread knows that the others wait. There the pacemaker does."""
-        return self.token and self.core.live and not self.pump_held and self.application.out_count == 0
+        return self.token and self.core.live and not self.is_pump_held() and self.application.out_count == 0
+
+    def hold_pump(self, until_ns: int) -> None:
+        """Until then at most."""
+        self.pump_held, self._held_until_ns = True, until_ns
+        self.poller.wake()
+
+    def is_pump_held(self) -> bool:
+        if self.pump_held and originals.monotonic_ns() >= self._held_until_ns:
+            self.pump_held = False
+        return self.pump_held
 
     def nobody_serves(self) -> bool:
         """No thread of the program is the pump, nor one out that will be when it waits. Lock held."""

@@ -100,6 +100,8 @@ class Pacemaker:
             self._look_after_dialogue(now_ns)
             return
         with driver.lock:
+            if driver.pump_held and driver.application.is_quiescent():
+                self._keep_house(originals.monotonic_ns())  # before there is something to do again
             driver.flush()
             # Who leaves its dialogue has been woken by what it would wake from, too: it goes first.
             serve = driver.nobody_serves() and driver.dialogues.leaving is None

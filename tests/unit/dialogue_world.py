@@ -360,7 +360,7 @@ class Server(Member):
             spinning=SimpleNamespace(limit_ns=0),
             poller=self.line,
             arrivals=arrivals,
-            pump_held=False,
+            is_pump_held=lambda: False,
             flush=lambda: None,
             perform=self.perform,
             die=_die,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from llft import originals
+from llft.instant import MS
 from llft.past.source import IMAGE, Captured, Interposed, NotCapturedError, RestoredError
 from llft.runtime.driver import Driver
 from llft.runtime.native import image
@@ -20,6 +21,10 @@ from llft.runtime.priority import Behind
 from llft.runtime.state.open_files import OpenFile, open_files, working_directory
 from llft.runtime.state.room import lacking, own_bytes
 
+HELD_NS: Final = 40 * MS
+"""So long the program is asked to stand still for an image,"""
+HELD_AGAIN_NS: Final = 1000 * MS
+"""and so soon again if it did not."""
 LIFELINES = "life-"
 """Mappings of these files are shared with other processes, by the runtime itself."""
 
@@ -51,6 +56,7 @@ class ImageSource:
         self._path = path
         self._temporary = temporary
         self._arise = arise
+        self._again_ns = 0
 
     def obstacle(self) -> str:
         driver = self._driver
@@ -59,10 +65,15 @@ class ImageSource:
             driver.pump_held = False
             return reason
         if driver.application.pump is not None or driver.dialogues.leaving is not None:
-            driver.pump_held = True
-            driver.poller.wake()
+            self._hold_pump(originals.monotonic_ns())
             return "a thread of the program serves the network; it was asked to leave that"
         return ""
+
+    def _hold_pump(self, now_ns: int) -> None:
+        """A program that is behind never waits, and would come further behind if it were held for long."""
+        if now_ns >= self._again_ns:
+            self._again_ns = now_ns + HELD_AGAIN_NS
+            self._driver.hold_pump(now_ns + HELD_NS)
 
     def refusal(self) -> str:
         """What of the program's state an image would not have; "": nothing that is known."""
