@@ -84,7 +84,6 @@ def is_plain(replica: Replica, connection: Connection) -> bool:
     outside = replica.determinizer.engine.outside
     return (
         replica.messaging.lane.by_prefix.get(c.in_prefix) is c
-        and all(message.view == c.in_view and not message.flags for message in c.received)
         and c.fd not in outside.descriptors.peeked
         and c.fd not in outside.descriptors.unsettled
         and begun(replica.messaging.reassembly, c) is not None

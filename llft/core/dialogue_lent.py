@@ -27,9 +27,8 @@ from llft.wire.order import GENERAL, SOCKET, Entry, OrderContext
 if TYPE_CHECKING:
     from llft.core.replica import Replica
 
-ENTRIES_MAX: Final = 1 << 15
-"""Of a backup's log. One that is far behind is to come to its end in one dialogue: each begins and ends with
-all that has come and is not read."""
+ENTRIES_MAX: Final = 1 << 16
+"""Of a backup's log. One that is far behind is to come to its end in one dialogue."""
 CONNECTIONS_MAX: Final = 128
 """As many as a dialogue has room for."""
 GROUPS_MAX: Final = 16
@@ -134,7 +133,7 @@ class Lender:
         )
         remotes = [remote_of(group_id, lane.held[group_id]) for group_id in groups]
         lent = [(groups.index(each.remote_group_id), *self._lent_of(each)) for each in connections]
-        if not are_usual([numbers, *[r.numbers for r in remotes], *[c[1] for c in lent]], connections):
+        if not are_usual([numbers, *[r.numbers for r in remotes], *[c[1] for c in lent]]):
             return None
         return Lent(
             numbers,

@@ -368,6 +368,19 @@ static PyObject *numbers_now(void) {
     return tuple_of(values, sizeof values / sizeof *values);
 }
 
+/* What was received and not read: what it is by now, what it was before, and what has come. */
+static PyObject *unread(const connection_t *c) {
+    PyObject *list = listed(c, &c->received, as_received), *arrived = list ? listed(c, &c->arrived, as_received) : NULL;
+    PyObject *backlog = arrived ? PyList_GetSlice(c->backlog, c->backlog_at, PyList_GET_SIZE(c->backlog)) : NULL;
+    Py_ssize_t count = list ? PyList_GET_SIZE(list) : 0;
+    if (!backlog || PyList_SetSlice(list, count, count, backlog) < 0 ||
+        PyList_SetSlice(list, count + PyList_GET_SIZE(backlog), PY_SSIZE_T_MAX, arrived) < 0)
+        Py_CLEAR(list);
+    Py_XDECREF(backlog);
+    Py_XDECREF(arrived);
+    return list;
+}
+
 /* Its place, `core.dialogue_made.OfConnection`, and its messages. */
 static PyObject *connection_now(int at) {
     const connection_t *c = &dialogue.connections[at];
@@ -379,7 +392,7 @@ static PyObject *connection_now(int at) {
         c->gone.checksum,
     };
     return Py_BuildValue("iNNNNNNiN", at, tuple_of(values, sizeof values / sizeof *values),
-                         listed(c, &c->received, as_received), listed(c, &c->delivered, as_received),
+                         unread(c), listed(c, &c->delivered, as_received),
                          marks_of(&c->delivered), known_of(&c->delivered), listed(c, &c->sent, as_sent),
                          c->partial.count, fragments_now(&c->partial));
 }

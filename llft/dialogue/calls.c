@@ -224,14 +224,18 @@ PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool
 /* At a primary: NULL if there is nothing yet, or it is to be left. */
 static PyObject *hear_live(connection_t *c, int64_t limit, bool waited, int64_t now_ns, outcome_t *outcome) {
     *outcome = (waited ? !is_far_ahead() : may_go_on(now_ns)) ? WAIT : LEAVE;
-    int64_t there = available(c);
+    int64_t there = available(c), size = limit < there ? limit : there;
     if (*outcome == LEAVE || !there)
         return NULL;
+    if (!is_readable(c, size)) {
+        *outcome = LEAVE;
+        return NULL;
+    }
     if (waited) {
         record_wake();
         be_picked();
     }
-    return deliver(c, limit < there ? limit : there, limit, waited, false, now_ns);
+    return deliver(c, size, limit, waited, false, now_ns);
 }
 
 /* At a backup: what the log says. */
@@ -244,7 +248,8 @@ static PyObject *hear_logged(connection_t *c, int64_t limit, int64_t now_ns, out
     if (*outcome != ARRIVED)
         return NULL;
     *outcome = LEAVE;
-    if (entry.kind != READ || entry.fd != c->fd || entry.size <= 0 || entry.size > limit || entry.size > available(c))
+    if (entry.kind != READ || entry.fd != c->fd || entry.size <= 0 || entry.size > limit || entry.size > available(c) ||
+        !is_readable(c, entry.size))
         return NULL;
     bool decoded = has_decoded(&look);
     go_on_from(&look, pick, woken);
@@ -298,9 +303,9 @@ static PyObject *find_nothing(connection_t *c, int64_t limit, int64_t now_ns) {
 static PyObject *look_live(connection_t *c, int64_t limit, int64_t now_ns) {
     if (!may_go_on(now_ns))
         return NULL;
-    int64_t there = available(c);
+    int64_t there = available(c), size = limit < there ? limit : there;
     if (there)
-        return deliver(c, limit < there ? limit : there, limit, false, false, now_ns);
+        return is_readable(c, size) ? deliver(c, size, limit, false, false, now_ns) : NULL;
     if (!is_usable(&c->nothings))
         return NULL;
     record_socket(&c->nothings, WOULD_BLOCK, sizeof WOULD_BLOCK);

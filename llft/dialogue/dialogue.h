@@ -11,6 +11,7 @@
  *     fragments.c   a message that comes in several datagrams: the twin of `wire.fragment`
  *     asking.c      who is asked for the output commit, and answers
  *     beating.c     Heartbeats of our own group, heard and said
+ *     backlog.c     what had been received before
  *     forgetting.c  what all members have is not kept
  *     waiting.c     how a call waits for the network
  *     relay.c       a gateway's loop: what it does without calls
@@ -164,7 +165,10 @@ typedef struct {
     count_of nothings; /* reads that found nothing */
     int64_t keep_alive_ns; /* when it has to say that it is there, if it says nothing else */
     messages_t received, delivered, sent;
-    gone_t gone; /* of `delivered` */
+    PyObject *backlog; /* a list of the core's, of what had come before; from `backlog_at` on it is before `arrived` */
+    Py_ssize_t backlog_at;
+    messages_t arrived; /* what has come behind a backlog */
+    gone_t gone;        /* of `delivered` */
     partial_t partial;
     uint8_t in_prefix[PREFIX_BYTES], out_prefix[PREFIX_BYTES];
     PyObject *view; /* of the group at the other end, under which what comes was accepted */
@@ -330,11 +334,10 @@ typedef struct {
     int64_t order_base, unreflected;
     int64_t order_begun; /* at a primary: where what was recorded here begins */
     size_t performed;    /* at a backup: so many bytes of it */
-    /* At a backup: entries that the core has read already, and not performed; behind them come the bytes, unless
-     * there is more that is none of a dialogue's. */
-    entry_t *ahead;
-    PyObject *ahead_entries; /* owns their data */
-    size_t ahead_count, ahead_room, ahead_at;
+    /* At a backup: entries that the core has read already, and not performed; behind them come the bytes, if the core
+     * has read all before them. They are looked at when it is their turn: there may be many. */
+    PyObject *ahead_entries; /* a list */
+    size_t ahead_count, ahead_at;
     int64_t may_decode;
     int64_t group_watermark, order_committed, commits_as_it_leaves, order_lag_bytes, order_carried_bytes;
     int64_t datagram_bytes, fragment_room, plain_room, clock, window_messages, window_bytes;
@@ -411,7 +414,7 @@ void pass(const look_t *look); /* all that was looked at is performed */
 static inline bool has_decoded(const look_t *look) { return look->performed != dialogue.performed; }
 /* An entry, without its meaning: how long it is, 0 if that is not known; the descriptor; of a READ its size, else -1. */
 size_t skim(const uint8_t *at, const uint8_t *end, int64_t *fd, int64_t *size);
-void read_ahead(PyObject *entries); /* of the core's, as far as they are a dialogue's */
+void read_ahead(PyObject *entries); /* of the core's */
 
 /* -- lane.c ----------------------------------------------------------------------------------------- */
 
@@ -475,6 +478,12 @@ int64_t put_off_ns(const datagram_taken *taken); /* 0: it ends the dialogue */
 bool something_waits(void);                      /* of all that */
 int read_beating(PyObject *beating);
 PyObject *beating_now(void);
+
+/* -- backlog.c -------------------------------------------------------------------------------------- */
+
+bool is_readable(connection_t *c, int64_t size); /* false: there is something in it that is the core's */
+message_t *add_received(connection_t *c);
+bool has_backlog(const connection_t *c);
 
 /* -- forgetting.c ----------------------------------------------------------------------------------- */
 

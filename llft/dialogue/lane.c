@@ -169,7 +169,7 @@ static void on_ack(connection_t *c, int64_t acked) {
 static void receive_message(connection_t *c, const dynamic_t *dynamic, const message_t *whole, int64_t now_ns) {
     int64_t position = ++c->received_up_to;
     c->received_bytes += PyBytes_GET_SIZE(whole->payload);
-    message_t *message = add_message(&c->received);
+    message_t *message = add_received(c);
     *message = *whole;
     message->position = position;
     message->timestamp = (int64_t)dynamic->timestamp;

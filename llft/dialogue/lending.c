@@ -12,6 +12,8 @@ static void forget(void) {
     for (int at = 0; at < dialogue.connection_count; at++) {
         connection_t *c = &dialogue.connections[at];
         clear_messages(&c->received);
+        clear_messages(&c->arrived);
+        Py_CLEAR(c->backlog);
         clear_messages(&c->delivered);
         clear_messages(&c->sent);
         clear_partial(&c->partial);
@@ -146,24 +148,6 @@ static int read_remote(PyObject *one) {
     return READ_NUMBERS(numbers, places) < 0 ? -1 : read_addresses(destinations, remote->to, &remote->to_count);
 }
 
-/* (position, timestamp, view, flags, payload, end of its order information) */
-static int read_received(PyObject *messages, connection_t *c) {
-    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(messages); at++) {
-        long long position, timestamp, end;
-        PyObject *view, *payload, *one = PyList_GET_ITEM(messages, at);
-        int flags;
-        if (!PyTuple_Check(one) ||
-            !PyArg_ParseTuple(one, "LLOiSL", &position, &timestamp, &view, &flags, &payload, &end))
-            return -1;
-        message_t *message = add_message(&c->received);
-        message->position = position;
-        message->timestamp = timestamp;
-        message->order_end = end;
-        message->payload = Py_NewRef(payload);
-    }
-    return 0;
-}
-
 static int read_connection_numbers(PyObject *numbers, connection_t *c) {
     int64_t delivered_digest, sent_digest;
     int64_t *places[] = {
@@ -211,7 +195,9 @@ static int read_connection(PyObject *one) {
     c->view = Py_NewRef(view);
     memcpy(c->in_prefix, in_prefix, PREFIX_BYTES);
     memcpy(c->out_prefix, out_prefix, PREFIX_BYTES);
-    if (read_connection_numbers(numbers, c) < 0 || read_received(received, c) < 0)
+    c->backlog = Py_NewRef(received);
+    c->backlog_at = 0;
+    if (read_connection_numbers(numbers, c) < 0)
         return -1;
     return read_fragments(&c->partial, fragment_count, fragments);
 }

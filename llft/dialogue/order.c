@@ -254,31 +254,7 @@ look_t look_at_log(void) {
     };
 }
 
-void next_entry(look_t *look, entry_t *entry) {
-    look->entries++;
-    if (look->ahead_at < dialogue.ahead_count) {
-        *entry = dialogue.ahead[look->ahead_at++];
-    } else if (dialogue.may_decode) {
-        read_entry(look, entry);
-        look->performed += entry->bytes;
-    } else {
-        *entry = (entry_t){.kind = OTHER};
-    }
-}
-
-void pass(const look_t *look) {
-    dialogue.ahead_at = look->ahead_at;
-    dialogue.performed = look->performed;
-    dialogue.context_pick = look->context.pick;
-    dialogue.context_thread = look->context.thread;
-    dialogue.context_fd = look->context.fd;
-    dialogue.context_timestamp = look->context.timestamp;
-    dialogue.context_clock_id = look->context.clock_id;
-    for (int at = 0; at < look->counted; at++)
-        look->counts[at]->coded++;
-    dialogue.count += look->entries;
-}
-
+/* One that the core has read; false: it is none of a dialogue's. */
 static bool read_numbers(PyObject *tuple, entry_t *entry) {
     int64_t numbers[6] = {0};
     Py_ssize_t count = PyTuple_GET_SIZE(tuple);
@@ -323,25 +299,35 @@ static bool read_numbers(PyObject *tuple, entry_t *entry) {
                      (entry->kind == TIME && entry->clock_id < CLOCKS));
 }
 
+void next_entry(look_t *look, entry_t *entry) {
+    look->entries++;
+    if (look->ahead_at < dialogue.ahead_count) {
+        PyObject *one = PyList_GET_ITEM(dialogue.ahead_entries, (Py_ssize_t)look->ahead_at++);
+        if (!PyTuple_Check(one) || !read_numbers(one, entry))
+            *entry = (entry_t){.kind = OTHER};
+    } else if (dialogue.may_decode) {
+        read_entry(look, entry);
+        look->performed += entry->bytes;
+    } else {
+        *entry = (entry_t){.kind = OTHER};
+    }
+}
+
+void pass(const look_t *look) {
+    dialogue.ahead_at = look->ahead_at;
+    dialogue.performed = look->performed;
+    dialogue.context_pick = look->context.pick;
+    dialogue.context_thread = look->context.thread;
+    dialogue.context_fd = look->context.fd;
+    dialogue.context_timestamp = look->context.timestamp;
+    dialogue.context_clock_id = look->context.clock_id;
+    for (int at = 0; at < look->counted; at++)
+        look->counts[at]->coded++;
+    dialogue.count += look->entries;
+}
+
 void read_ahead(PyObject *entries) {
-    size_t count = (size_t)PyList_GET_SIZE(entries);
-    dialogue.ahead_at = dialogue.ahead_count = 0;
+    dialogue.ahead_at = 0;
+    dialogue.ahead_count = (size_t)PyList_GET_SIZE(entries);
     Py_XSETREF(dialogue.ahead_entries, Py_NewRef(entries));
-    if (count > dialogue.ahead_room) {
-        entry_t *ahead = PyMem_RawRealloc(dialogue.ahead, count * sizeof *ahead);
-        if (!ahead) {
-            dialogue.may_decode = 0;
-            return;
-        }
-        dialogue.ahead = ahead;
-        dialogue.ahead_room = count;
-    }
-    for (size_t at = 0; at < count; at++) {
-        PyObject *one = PyList_GET_ITEM(entries, (Py_ssize_t)at);
-        if (!PyTuple_Check(one) || !read_numbers(one, &dialogue.ahead[at])) {
-            dialogue.may_decode = 0;
-            return;
-        }
-        dialogue.ahead_count++;
-    }
 }

@@ -407,7 +407,12 @@ PyObject *relay(PyObject *module, PyObject *arguments) {
         return NULL;
     dialogue.is_relay = dialogue.brisk = true;
     is_over = false;
-    pass_all_down(monotonic_ns());
+    for (int at = 0; at < dialogue.connection_count; at++) {
+        is_readable(&dialogue.connections[at], NEVER); /* there is little, and all of it is looked at */
+        is_over |= has_backlog(&dialogue.connections[at]);
+    }
+    if (!is_over)
+        pass_all_down(monotonic_ns());
     while (!is_over && dialogue.called_count < CALLED_MAX)
         relay_once(until_ns);
     dialogue.left = true;

@@ -60,7 +60,7 @@ _DIALOGUE = (
     *(
         f"llft/dialogue/{name}.c"
         for name in (
-            *("account", "acks", "asking", "beating", "calls", "forgetting", "fragments", "gates"),
+            *("account", "acks", "asking", "backlog", "beating", "calls", "forgetting", "fragments", "gates"),
             *("journal", "lane", "lending", "locks", "order", "relay", "socket", "threads", "waiting"),
         )
     ),
