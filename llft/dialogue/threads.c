@@ -163,7 +163,7 @@ static turn_t make_call(int64_t now_ns, PyObject **result) {
 /* Who has something is woken and picked instead of who runs, and has its call made; or nothing has happened. */
 static turn_t make_call_of(thread_t *woken, int64_t now_ns, PyObject **result) {
     thread_t *before = dialogue.running, was = *woken;
-    int64_t places = dialogue.places;
+    int64_t places = dialogue.places, turns = dialogue.turns;
     bool had_turned = before->has_turned;
     stop_running();
     let_run(woken);
@@ -175,6 +175,7 @@ static turn_t make_call_of(thread_t *woken, int64_t now_ns, PyObject **result) {
     let_run(before);
     before->has_turned = had_turned;
     dialogue.places = places;
+    dialogue.turns = turns; /* else it would look as if the dialogue had been worth it, for ever */
     return IS_LEFT;
 }
 
