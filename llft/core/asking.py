@@ -139,8 +139,10 @@ class Asking:
     @property
     def is_announced(self) -> bool:
         """Nobody is to be told with the next beat of ours what is committed."""
-        at_level_0 = self.replica.config.output_commit_level == 0
-        return at_level_0 or self._announced >= self.messaging.lane.order_committed
+        lane = self.messaging.lane
+        if self.replica.config.output_commit_level == 0 or self._announced >= lane.order_committed:
+            return True
+        return not any(held.waits for held in lane.held.values())
 
     def announce(self) -> None:
         """To groups that wait, if there is news. What a backup tells them itself (D-75) they are told with

@@ -97,11 +97,14 @@ class Threaded:
         server = self.server
         if not server.talks or not isinstance(operation, TALKED_ABOUT):
             return False
+        if server.dialogues._skipping:  # the last one was worth nothing: once at least the core has its turn
+            server.dialogues._skipping = 0
+            return False
         usual = server.core.next_deadline
         server.core.next_deadline = lambda: time.monotonic_ns() + 100_000_000_000
         lent = server.dialogues.lend(thread, operation)
         server.core.next_deadline = usual
-        server.dialogues._skipping = server.line.taken_count = 0
+        server.line.taken_count = 0
         return lent
 
     def _talk(self, operation: Operation, *, counted: bool) -> tuple[bool, Any]:

@@ -45,8 +45,9 @@ def test_at_a_primary_the_thread_serves_itself() -> None:
     assert driver.done == ["pumps"]
 
 
-@pytest.mark.parametrize(("live", "due", "overdue"), [(True, -1, True), (True, 1, False), (False, -1, False)])
-def test_what_is_due_at_a_primary_is_seen_to(live: bool, due: int, overdue: bool) -> None:
-    """No dialogue would be lent meanwhile, and threads that wake one another may not wait for long."""
+@pytest.mark.parametrize(("live", "due", "overdue"), [(True, -1, True), (True, 1, False), (False, -1, True)])
+def test_what_is_due_is_seen_to(live: bool, due: int, overdue: bool) -> None:
+    """No dialogue would be lent meanwhile, and threads that wake one another, or are behind, may not wait for
+    long."""
     driver = driver_of(live=live, due_ns=time.monotonic_ns() + due * 1_000_000_000)
     assert Calling(driver)._is_overdue() is overdue

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from llft.core import events
 from llft.core.determinizer.operations import Park, Receive, Select, Send, Unpark, Yield
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
@@ -127,3 +128,27 @@ def test_it_is_afterwards_as_if_it_had_been_stepped(runs: list[Run], seed: int, 
         assert asleep == its_asleep
     calls = talking.servers[talks].in_dialogue
     assert calls > 20, "hardly anything was said in dialogues"
+
+
+def test_a_turn_that_cannot_be_made_leaves_it_to_the_core(runs: list[Run]) -> None:
+    """A backup knows who was woken, and not for what: its dialogues would begin and end for ever."""
+    run = Run(1, talks="backup")
+    runs.append(run)
+    run.go(5)
+    primary, backup = run.servers["primary"], run.servers["backup"]
+    backup.hear()
+    for fd, text in zip(run.world.fds[:OF_THREADS], (b"arrives", b"is lost on its way"), strict=True):
+        client, number = run.world.ends[fd]
+        assert client.call(Send(number, text))
+    lost = backup.server.heard.pop()
+    primary.hear()
+    backup.break_off()
+    with primary.alone(), backup.alone():
+        run.world.tell()
+    backup.settle()
+    with backup.alone():
+        backup.server.step(events.MessageReceived(lost))
+    backup.settle()
+    run.end()
+    (one, _), (other, _) = run.kept()
+    assert one["counts"][-1] == other["counts"][-1]
