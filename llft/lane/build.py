@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     print("the hot path is compiled: a minute or two, once for each change of it", file=sys.stderr)
     try:
-        build(place, options.jobs)
+        build(place, options.jobs, anew=options.force)
     except CannotCompile as error:
         print(f"the lane is not compiled, the reference lane is used: {error}", file=sys.stderr)
         return 0
@@ -62,7 +62,8 @@ def is_current(place: Path) -> bool:
     return [line.split(" ", 3)[3] for line in lines] == modules.sources(ROOT)
 
 
-def build(place: Path, jobs: int) -> None:
+def build(place: Path, jobs: int, *, anew: bool = False) -> None:
+    """`anew`: nothing of what is there is taken over."""
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         raise CannotCompile("there is no C compiler; as root: apt-get install gcc")
@@ -70,13 +71,30 @@ def build(place: Path, jobs: int) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as made:
         scratch, fresh = Path(made, "scratch"), Path(made, "fresh")
-        extensions = [*_translate(modules.translated(ROOT), scratch), *_written_in_c()]
+        extensions: list[Any] = _written_in_c()
+        scratch.mkdir()
+        if not anew and _has_translated(place):
+            shutil.copytree(place, fresh)
+        else:
+            extensions += _translate(modules.translated(ROOT), scratch)
         _compile(compiler, extensions, scratch, fresh, jobs)
         (fresh / "manifest").write_text(manifest)
         old = Path(made, "old")
         if place.exists():
             place.rename(old)
         fresh.rename(place)
+
+
+def _has_translated(place: Path) -> bool:
+    """What mypyc makes is there, and of these sources: then what is written in C takes seconds."""
+    try:
+        lines = (place / "manifest").read_text().splitlines()
+    except OSError:
+        return False
+    written = set(modules.sources(ROOT)) - set(modules.translated(ROOT))
+    there = {name: digest for digest, _, _, name in (line.split(" ", 3) for line in lines)}
+    wanted = {name: choice.digest_of(str(ROOT / name)) for name in modules.translated(ROOT)}
+    return {name: digest for name, digest in there.items() if name not in written} == wanted
 
 
 def _line(name: str) -> str:
@@ -156,7 +174,6 @@ def _compile(compiler: str, extensions: Sequence[Any], scratch: Path, fresh: Pat
 
 
 def _can(compiler: str, flags: Sequence[str], scratch: Path) -> bool:
-    scratch.mkdir(exist_ok=True)
     source, target = scratch / "can.c", scratch / "can.so"
     source.write_text("int one(void) { return 1; }\n")
     command = [compiler, *FLAGS, *flags, "-shared", str(source), "-o", str(target)]
