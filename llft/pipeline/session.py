@@ -7,6 +7,7 @@ does not start, the end of that file is in the error. To a cluster the package t
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -47,6 +48,11 @@ a full collection each time."""
 OF_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 WORKERS = {"spark.python.daemon.module": "llft.pipeline.daemon"}
 """Where this package is there before any worker is; to a cluster it travels later."""
+PATIENCE = {"spark.storage.blockManagerHeartbeatTimeoutMs": "30d"}
+"""The driver is its own executor. One that slept (a laptop, a stopped process) took that for lost, and ten
+minutes later it ended: it cannot be taken in again on one machine."""
+ENDING_S = 30.0
+"""So long its connections may be closed before it is gone."""
 OF_SPARK_SUBMIT = "PYSPARK_GATEWAY_PORT"
 """A variable: `spark-submit` has started this process, and Java before it."""
 
@@ -64,7 +70,7 @@ def spark_session(
     _prepare()
     submitted = _submitted()
     master = master or submitted.get("spark.master") or local
-    here = {**JAVA, **WORKERS} if _is_local(master) else {}
+    here = {**JAVA, **WORKERS, **PATIENCE} if _is_local(master) else {}
     ours = {**SETTINGS, **here, "spark.driver.memory": memory}
     chosen = {**ours, **submitted, **(settings or {}), "spark.master": master}
     with tempfile.NamedTemporaryFile(prefix="llft-spark-", suffix=".log", delete=False) as log:
@@ -76,12 +82,16 @@ def spark_session(
         os.unlink(log.name)
         raise
     except Exception as error:
+        if _java_has_ended(within_s=ENDING_S if _is_broken(error) else 0):
+            remedy = f"see {log.name}, and run it again: a campaign goes on where it was"
+            raise MisuseError("spark-ended", remedy, why="its Java process is gone") from error
         error.add_note(f"what Spark said is in {log.name}")
         raise
     else:
         os.unlink(log.name)
     finally:
-        spark.stop()
+        if not _java_has_ended():
+            spark.stop()
 
 
 def _prepare() -> None:
@@ -121,6 +131,27 @@ def _start(settings: Mapping[str, str], log: IO[bytes]) -> SparkSession:
         said = Path(log.name).read_text(encoding="utf-8", errors="replace")[-2000:]
         remedy = f"see {log.name}; memory and address in use are the usual causes"
         raise MisuseError("spark-did-not-start", remedy, master=master, why=f"{error}\n{said}") from error
+
+
+def _is_broken(error: Exception) -> bool:
+    """Java cannot be spoken with."""
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
+    return isinstance(error, (OSError, Py4JNetworkError))
+
+
+def _java_has_ended(within_s: float = 0) -> bool:
+    """It was killed, or ended by itself; that of `spark-submit` is not ours to ask."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 @contextmanager

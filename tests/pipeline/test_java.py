@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from llft.errors import MisuseError
 from llft.pipeline import java
@@ -80,3 +81,23 @@ def test_without_spark_the_verb_says_how_to_get_it(tmp_path: Path, verb: str) ->
 def test_the_command_line_does_not_load_spark() -> None:
     program = "import sys, llft.cli.main, llft.cli.replica_process; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+def test_a_java_that_ends_is_told_with_the_remedy() -> None:
+    program = """
+import os, signal, subprocess
+from llft.pipeline.session import spark_session
+
+with spark_session() as spark:
+    [java] = subprocess.check_output(["pgrep", "-P", str(os.getpid()), "java"]).split()
+    os.kill(int(java), signal.SIGKILL)
+    spark.range(1).count()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, timeout=120)
+    assert ended.returncode == 1
+    assert "spark-ended" in ended.stderr
+    assert "goes on where it was" in ended.stderr
+
+
+def test_a_session_that_slept_is_not_taken_for_lost(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.storage.blockManagerHeartbeatTimeoutMs") == "30d"
