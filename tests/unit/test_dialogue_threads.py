@@ -233,3 +233,27 @@ def test_threads_that_take_turns_keep_no_beat_waiting(native: Any, runs: list[Ru
         time.sleep(0.01)
     run.end()
     assert max(Counter(beaten).values()) < MANY_THREADS * QUESTIONS // 2
+
+
+def test_a_wait_of_centuries_is_the_core_s(runs: list[Run]) -> None:
+    """Python's numbers have no end. It is no reason to end the process either."""
+    answered: list[int] = []
+
+    def waiting(program: Threaded) -> None:
+        while True:
+            program.call(Select((program.server.world.fds[-1],), 1 << 70, (), True))
+
+    def listening(program: Threaded) -> None:
+        while True:
+            program.call(Receive(program.server.world.fds[-2], 1 << 70))
+
+    run = Run(
+        1, talks="primary", programs=[thinking(0, lambda: answered.append(1)), waiting, listening, resting]
+    )
+    runs.append(run)
+    client, number = run.world.ends[run.world.fds[0]]
+    for _ in range(3):
+        assert client.call(Send(number, QUESTION))
+        run.servers["primary"].hear()
+    run.end()
+    assert len(answered) == 3
