@@ -14,6 +14,7 @@ from llft.core.determinizer.operation_ids import parking_id
 from llft.core.determinizer.operations import Operation, Park, Receive, Result, Select, Yield
 from llft.core.determinizer.sockets import LISTENER
 from llft.core.determinizer.token import TokenEngine
+from llft.core.dialogue_numbers import LARGEST
 from llft.identifiers import ThreadId
 from llft.instant import NEVER
 
@@ -187,15 +188,15 @@ class Threads:
 
 
 def _awaited(operation: Operation, lender: Lender) -> list[int] | None:
-    """Descriptors. None: it waits for something else, or one of them cannot be lent."""
+    """Descriptors. None: it waits for something else, or one of them, or a number, cannot be lent."""
     if isinstance(operation, Park):
-        return []
+        return [] if operation.timeout_ns <= LARGEST else None
     if isinstance(operation, Receive):
-        fds = [operation.fd]
-        return fds if operation.blocking and not operation.peek and lender.can_lend(fds) else None
+        fds, plain = [operation.fd], operation.blocking and not operation.peek
+        return fds if plain and operation.limit <= LARGEST and lender.can_lend(fds) else None
     if isinstance(operation, Select):
         fds = [*operation.fds, *operation.writing]
-        return fds if lender.can_lend(fds) else None
+        return fds if operation.timeout_ns <= LARGEST and lender.can_lend(fds) else None
     return None
 
 

@@ -301,7 +301,7 @@ int read_fellow(PyObject *fellow) {
     long long group_number, process_number;
     f->is_lent = f->is_used = f->has_asked = false;
     f->before.size = f->skimmed = f->beats.size = 0;
-    f->wanted_end = f->beat_watermark = 0;
+    f->wanted_end = f->beat_watermark = f->heard_ns = 0;
     for (int at = 0; at < CHANNELS; at++)
         f->numbers[at].size = 0;
     for (int at = 0; at < dialogue.remote_count; at++)

@@ -85,6 +85,7 @@ bool take_beat(const datagram_taken *taken, const dynamic_t *dynamic, int64_t no
     memcpy(f->beat, &beat, BEAT_BYTES);
     f->beat_watermark = later(f->beat_watermark, (int64_t)dynamic->watermark);
     put_bytes(&f->beats, &now_ns, sizeof now_ns);
+    f->heard_ns = now_ns;
     dialogue.suspect_ns = now_ns + dialogue.suspect_after_ns;
     if (dialogue.beating.is_lent)
         advance(f->beat_watermark < own_watermark() ? f->beat_watermark : own_watermark());
@@ -186,8 +187,13 @@ static bool is_bare(const dynamic_t *dynamic) {
     return !dynamic->flags && !dynamic->order_length && !dynamic->reflected_length && !dynamic->payload_length;
 }
 
+static bool is_of_fellow(const datagram_taken *taken) {
+    const fellow_t *f = &dialogue.fellow;
+    return f->is_lent && !memcmp(taken->identity + DATAGRAMS_BIRTH_IN_IDENTITY, f->birth, DATAGRAMS_BIRTH_BYTES);
+}
+
 /* How long it can wait until the core looks at it; 0: not at all. */
-int64_t put_off_ns(const datagram_taken *taken) {
+int64_t put_off_ns(const datagram_taken *taken, int64_t now_ns) {
     uint32_t groups[2];
     dynamic_t dynamic;
     if (!is_brisk() || taken->size < HEADER_BYTES)
@@ -196,8 +202,11 @@ int64_t put_off_ns(const datagram_taken *taken) {
     memcpy(&dynamic, taken->data + PREFIX_BYTES, sizeof dynamic);
     bool is_own = groups[0] == (uint32_t)dialogue.who[0], is_for_us = groups[1] == (uint32_t)dialogue.who[0];
     uint8_t type = taken->data[TYPE_AT];
-    if (type == HEARTBEAT && is_own && is_for_us && (dialogue.live || !dynamic.flags))
+    if (type == HEARTBEAT && is_own && is_for_us && (dialogue.live || !dynamic.flags)) {
+        if (is_of_fellow(taken))
+            dialogue.fellow.heard_ns = now_ns;
         return PUT_OFF_NS;
+    }
     return type == KEEP_ALIVE && dialogue.live && !is_own && is_for_us && is_bare(&dynamic) ? IDLE_PUT_OFF_NS : 0;
 }
 

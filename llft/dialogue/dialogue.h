@@ -216,7 +216,7 @@ typedef struct {
     /* At a backup, of the primary's Heartbeats: when they came, and what the last one says (`beating.c`). */
     uint8_t beat_prefix[PREFIX_BYTES], beat[BEAT_BYTES];
     bytes_t beats; /* eight bytes each */
-    int64_t beat_watermark;
+    int64_t beat_watermark, heard_ns; /* the second: of the last one of all, copies too; 0: none has come */
 } fellow_t;
 
 /* At a primary, a backup whose Heartbeats it hears. */
@@ -474,7 +474,7 @@ bool take_beat(const datagram_taken *taken, const dynamic_t *dynamic, int64_t no
 bool take_beat_of_member(const datagram_taken *taken, int64_t now_ns);
 int64_t beat_due_ns(void);
 bool keep_beating(int64_t now_ns); /* false: the core has to see to it */
-int64_t put_off_ns(const datagram_taken *taken); /* 0: it ends the dialogue */
+int64_t put_off_ns(const datagram_taken *taken, int64_t now_ns); /* 0: it ends the dialogue */
 bool something_waits(void);                      /* of all that */
 int read_beating(PyObject *beating);
 PyObject *beating_now(void);

@@ -278,6 +278,13 @@ static PyObject *is_waiting(PyObject *module, PyObject *none) {
     return PyBool_FromLong(dialogue.ident && dialogue.waiting);
 }
 
+/* fellow_heard_ns(): at a backup, when its primary beat last; 0: it has not, in this dialogue. */
+static PyObject *fellow_heard(PyObject *module, PyObject *none) {
+    (void)module, (void)none;
+    bool is_backup = dialogue.ident && !dialogue.live && dialogue.fellow.is_lent;
+    return PyLong_FromLongLong(is_backup ? dialogue.fellow.heard_ns : 0);
+}
+
 /* -- taken back -------------------------------------------------------------------------------------- */
 
 /* The call that waits, or None: its kind, and what `runtime.dialogues` makes it of. */
@@ -387,6 +394,7 @@ PyMethodDef dialogue_methods[] = {
     {"is_talking", is_lent, METH_NOARGS, "Whether a dialogue is lent."},
     {"is_waiting", is_waiting, METH_NOARGS, "Whether its thread waits for the network."},
     {"serves", serves, METH_NOARGS, "Whether its thread serves the network."},
+    {"fellow_heard_ns", fellow_heard, METH_NOARGS, "At a backup: when its primary was heard last, in the dialogue."},
     {"speak_for", speak_for, METH_O, "The methods of a type of sockets that move bytes are ours."},
     {"know", (PyCFunction)(void (*)(void))know, METH_FASTCALL, "Which connection a socket has."},
     {"forget_known", forget_known, METH_O, "A connection's socket is in a state that only Python knows."},

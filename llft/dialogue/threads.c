@@ -20,7 +20,7 @@
  * 2. A thread waits at its gate, the driver's, and its result is where the driver would put it: whether it comes from
  *    here, or from the core when the dialogue is over, is all the same to it.
  * 3. Nobody is woken while somebody is runnable, but by the core: after some picks without a look at the network it
- *    is left to it.
+ *    is left to it. Nor do turns go on for long without such a look, and without what is due.
  */
 
 #include "dialogue.h"
@@ -167,6 +167,7 @@ static turn_t make_call_of(thread_t *woken, int64_t now_ns, PyObject **result) {
     bool had_turned = before->has_turned;
     stop_running();
     let_run(woken);
+    dialogue.picks++;
     if (make_call(now_ns, result) == GOES_ON)
         return GOES_ON;
     woken->state = was.state;
@@ -189,14 +190,26 @@ static turn_t pick_again(int64_t now_ns, PyObject **result) {
     return GOES_ON;
 }
 
+/* However much is here that threads are woken for, what else comes is looked at after some turns, and what is due is
+ * seen to: none of them may use up its quantum. */
+static bool may_turn(int64_t now_ns, bool *has_looked) {
+    *has_looked = dialogue.picks >= PICKS_MAX;
+    if (!*has_looked)
+        return true;
+    if (!is_calm(now_ns))
+        return false;
+    dialogue.picks = 0;
+    return true;
+}
+
 static turn_t next_live(int64_t now_ns, PyObject **result) {
     thread_t *runnable = first_runnable(), *ready;
-    bool yields = dialogue.running->asked.kind == YIELDS;
+    bool yields = dialogue.running->asked.kind == YIELDS, has_looked;
+    if (!may_turn(now_ns, &has_looked))
+        return IS_LEFT;
     if (runnable || yields) {
-        if (dialogue.picks >= PICKS_MAX && (!is_calm(now_ns) || first_of(PARKED, has_something)))
+        if (has_looked && first_of(PARKED, has_something))
             return IS_LEFT; /* whom the outside has something for is to be woken, too */
-        if (dialogue.picks >= PICKS_MAX)
-            dialogue.picks = 0;
         if (!runnable)
             return is_calm(now_ns) ? pick_again(now_ns, result) : IS_LEFT;
         stop_running();
@@ -222,7 +235,9 @@ static turn_t wake_logged(look_t look, thread_t *woken, int64_t now_ns, PyObject
 
 static turn_t next_logged(int64_t now_ns, PyObject **result) {
     thread_t *runnable = first_runnable();
-    bool yields = dialogue.running->asked.kind == YIELDS, parks = yields || dialogue.running->asked.kind == PARKS;
+    bool yields = dialogue.running->asked.kind == YIELDS, parks = yields || dialogue.running->asked.kind == PARKS, has_looked;
+    if (!may_turn(now_ns, &has_looked))
+        return IS_LEFT;
     look_t look = look_at_log();
     entry_t entry;
     next_entry(&look, &entry);

@@ -143,7 +143,7 @@ static void look_at(const datagram_taken *taken, int64_t now_ns) {
     bool is_behind = PyList_GET_SIZE(dialogue.foreign) > 0;
     if (!is_behind && (take_datagram(taken, now_ns) || take_from_fellow(taken, now_ns) || take_beat_of_member(taken, now_ns)))
         return;
-    int64_t waits_ns = is_behind ? 0 : put_off_ns(taken);
+    int64_t waits_ns = is_behind ? 0 : put_off_ns(taken, now_ns);
     append(waits_ns ? dialogue.postponed : dialogue.foreign, taken);
     if (waits_ns && now_ns + waits_ns < dialogue.postponed_until_ns)
         dialogue.postponed_until_ns = now_ns + waits_ns;

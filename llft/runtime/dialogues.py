@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llft import originals
 from llft.config import Timeouts
-from llft.core.determinizer.operations import (
-    WOULD_BLOCK,
-    Operation,
-    Receive,
-    Select,
-)
+from llft.core.determinizer.operations import WOULD_BLOCK, Operation, Receive, Select
 from llft.core.dialogue_lent import Lent
 from llft.core.dialogue_made import Made, made_of
 from llft.core.dialogue_threads import LentThreads, MadeThreads
@@ -120,6 +115,11 @@ class Dialogues:
     def waits(self) -> bool:
         """A thread waits in its dialogue now. Without the lock."""
         return native is not None and bool(native.is_waiting())
+
+    def primary_heard_ns(self) -> int:
+        """At a backup: when its primary's last Heartbeat came in the dialogue, of which the core is told when
+        that ends; 0: none has. Without the lock."""
+        return int(native.fellow_heard_ns()) if native is not None else 0
 
     def lend(self, thread: ApplicationThread, operation: Operation) -> bool:
         """For its call, which may have to wait, or at a backup is made from the log. Lock held."""

@@ -30,6 +30,7 @@ from typing import Final
 from llft import originals
 from llft.core import events
 from llft.core.standing import BACKUP
+from llft.identifiers import BirthId
 from llft.instant import MS, NEVER
 from llft.past.source import RestoredError
 from llft.runtime import own_log
@@ -146,6 +147,8 @@ class Pacemaker:
             with self.driver.lock:
                 self._keep_house(now_ns)
             return
+        if now_ns >= self._look_ns():
+            self._look_from_outside()
         dialogues = self.driver.dialogues
         may_doze = self.driver.core.live and dialogues.patience_ns and dialogues.waits()
         self._doze.acquire(True, (LONG_DOZE_NS if may_doze else DOZE_AT_LEAST_NS) / 1e9)
@@ -173,18 +176,36 @@ class Pacemaker:
         core = self.driver.core
         if core.role != BACKUP:
             return NEVER
+        return max(self._silent_from_ns(), self._looked_ns + LOOK_AGAIN_NS)
+
+    def _silent_from_ns(self) -> int:
+        """When its primary has been silent for so long that it is looked at."""
+        core = self.driver.core
         heard_ns = core.detector.heard_ns.get(core.view.birth_id, NEVER)
-        return max(heard_ns + core.pause_ns, self._looked_ns + LOOK_AGAIN_NS)
+        return max(heard_ns, self.driver.dialogues.primary_heard_ns()) + core.pause_ns
 
     def _look_at_primary(self) -> None:
         """Lock held."""
-        self._looked_ns = originals.monotonic_ns()
-        primary, lifeline = self.driver.core.view.birth_id, self._lifeline()
-        state = lifeline.state(primary) if lifeline is not None else b""
+        primary, state = self._state_of_primary()
         if state == STOPPED:
             self.driver.wish(events.PeerStopped(primary))
         elif state in LIVING:
             self.driver.wish(events.PeerRuns(primary))
+
+    def _look_from_outside(self) -> None:
+        """While a dialogue lasts, which ends for one that is stopped, and is told by itself when the primary
+        would be suspected."""
+        if self._state_of_primary()[1] != STOPPED:
+            return
+        with self.driver.lock:
+            self.driver.work()  # what has come of it comes first
+            if originals.monotonic_ns() >= self._silent_from_ns():
+                self._look_at_primary()
+
+    def _state_of_primary(self) -> tuple[BirthId, bytes]:
+        self._looked_ns = originals.monotonic_ns()
+        primary, lifeline = self.driver.core.view.birth_id, self._lifeline()
+        return primary, lifeline.state(primary) if lifeline is not None else b""
 
     def _calm_down(self, now_ns: int) -> None:
         """Who was told of a death came before everybody else (`lifeline.c`)."""

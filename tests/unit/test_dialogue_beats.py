@@ -130,6 +130,22 @@ def test_one_that_came_twice_is_looked_at_by_the_core(world: World) -> None:
     assert backup.take_back() == 0, "it had come before"
 
 
+def test_when_the_primary_was_heard_can_be_asked_while_it_lasts(world: World, native: Any) -> None:
+    """Copies count as well: who looks whether it is stopped (D-73) would do so in vain."""
+    backup, questions = brisk_backup(world)
+    assert native.fellow_heard_ns() == 0, "not in this dialogue"
+    sealed, heard_ns = backup.line.seal(beats_of_primary(world)[0]), 0
+    for _ in range(2):
+        before_ns = time.monotonic_ns()
+        assert heard_ns < before_ns
+        backup.line.put_sealed(sealed)
+        assert go_on(backup, questions.pop(0))
+        heard_ns = native.fellow_heard_ns()
+        assert before_ns <= heard_ns <= time.monotonic_ns()
+    backup.take_back()
+    assert native.fellow_heard_ns() == 0
+
+
 def test_one_that_tells_of_more_than_has_come_ends_it_in_a_silence(world: World) -> None:
     """What was recorded last may be lost: the core asks for it."""
     backup, questions = brisk_backup(world)

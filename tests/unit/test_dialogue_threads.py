@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from llft.config import Limits
 from llft.core import events
 from llft.core.determinizer.operations import Park, Receive, Select, Send, Unpark, Yield
+from llft.instant import MS
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
-from tests.unit.dialogue_threads_world import Program, Threaded
+from tests.unit.dialogue_threads_world import PATIENCE_S, Program, Threaded
 from tests.unit.dialogue_world import World
 
 pytestmark = pytest.mark.reference
@@ -62,10 +67,18 @@ PROGRAM: list[Program] = [selecting, working, working, *[conversing(place) for p
 class Run:
     """The same is said, in the same order, in every run of a seed."""
 
-    def __init__(self, seed: int, *, talks: str) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        talks: str,
+        programs: list[Program] = PROGRAM,
+        connections: int = CONNECTIONS,
+        limits: Limits | None = None,
+    ) -> None:
         self.draw = random.Random(seed)
-        self.world = World(connections=CONNECTIONS)
-        self.servers = {name: Threaded(getattr(self.world, name), PROGRAM) for name in ("primary", "backup")}
+        self.world = World(limits, connections=connections)
+        self.servers = {name: Threaded(getattr(self.world, name), programs) for name in ("primary", "backup")}
         if talks:
             self.servers[talks].server.talks = True
         for server in self.servers.values():
@@ -152,3 +165,95 @@ def test_a_turn_that_cannot_be_made_leaves_it_to_the_core(runs: list[Run]) -> No
     run.end()
     (one, _), (other, _) = run.kept()
     assert one["counts"][-1] == other["counts"][-1]
+
+
+QUESTION, QUESTIONS = b"a question", 3
+MANY_THREADS = 40
+INTERVAL_NS = 2 * MS
+
+
+def resting(program: Threaded) -> None:
+    while True:
+        program.call(Park())
+
+
+def thinking(place: int, answered: Callable[[], None]) -> Program:
+    """Like `conversing`, but an answer takes its time."""
+
+    def think(program: Threaded) -> None:
+        fd = program.server.world.fds[place]
+        while True:
+            question = program.call(Receive(fd, len(QUESTION)))
+            time.sleep(0.0005)
+            program.call(Send(fd, question))
+            if program.server.talks:
+                answered()
+
+    return think
+
+
+def ask(run: Run, times: int, *, answered: bool) -> None:
+    for _ in range(times):
+        for client, number in run.world.ends.values():
+            assert client.call(Send(number, QUESTION))
+            if answered:
+                run.servers["primary"].hear()
+                run.world.client.hear()
+
+
+@pytest.mark.parametrize("talks", ["primary", "backup"])
+def test_threads_that_take_turns_keep_no_beat_waiting(native: Any, runs: list[Run], talks: str) -> None:
+    """However much is here that they are woken for: others are heard meanwhile, and deadlines are kept."""
+    beaten: list[int] = []
+    programs = [
+        resting,
+        *[
+            thinking(place, lambda: beaten.append(native.dialogue_statistics()["beaten"]))
+            for place in range(MANY_THREADS)
+        ],
+    ]
+    limits = Limits(datagram_bytes=12_000, order_carried_bytes=4000)
+    run = Run(1, talks=talks, programs=programs, connections=MANY_THREADS, limits=limits)
+    runs.append(run)
+    server = run.servers[talks]
+    core: Any = server.server.core
+    core.config = replace(
+        core.config, timeouts=replace(core.config.timeouts, heartbeat_interval_ns=INTERVAL_NS)
+    )
+    core.intra.heartbeat_ns = 0
+    ask(run, 1, answered=True)
+    server.hear()
+    ask(run, QUESTIONS, answered=talks == "backup")
+    assert server.server.is_talking
+    beaten.clear()
+    server.server.feed(len(server.server.heard))
+    until_s = time.monotonic() + PATIENCE_S
+    while len(beaten) < MANY_THREADS * (QUESTIONS - 1):
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    run.end()
+    assert max(Counter(beaten).values()) < MANY_THREADS * QUESTIONS // 2
+
+
+def test_a_wait_of_centuries_is_the_core_s(runs: list[Run]) -> None:
+    """Python's numbers have no end. It is no reason to end the process either."""
+    answered: list[int] = []
+
+    def waiting(program: Threaded) -> None:
+        while True:
+            program.call(Select((program.server.world.fds[-1],), 1 << 70, (), True))
+
+    def listening(program: Threaded) -> None:
+        while True:
+            program.call(Receive(program.server.world.fds[-2], 1 << 70))
+
+    run = Run(
+        1, talks="primary", programs=[thinking(0, lambda: answered.append(1)), waiting, listening, resting]
+    )
+    runs.append(run)
+    client, number = run.world.ends[run.world.fds[0]]
+    for _ in range(3):
+        assert client.call(Send(number, QUESTION))
+        run.servers["primary"].hear()
+    run.end()
+    assert len(answered) == 3

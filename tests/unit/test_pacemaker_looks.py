@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -63,6 +64,34 @@ def test_it_looks_after_three_heartbeats_of_silence_and_again_soon(monkeypatch: 
         assert len(told) == 2, "that is for the timeout"
     core.standing.role = PRIMARY
     assert pacemaker._look_ns() == NEVER
+
+
+@pytest.mark.reference
+def test_it_looks_while_a_dialogue_lasts_that_it_hears_nothing_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The core is told of Heartbeats when that ends. It ends for one that is stopped, and for no other."""
+    pacemaker, watched, told = backup(monkeypatch)
+    driver, heard_ns = pacemaker.driver, time.monotonic_ns()
+    lasting: Any = SimpleNamespace(
+        serves=lambda: True, primary_heard_ns=lambda: heard_ns, deadline_ns=NEVER, patience_ns=0
+    )
+    monkeypatch.setattr(driver, "dialogues", lasting)
+    monkeypatch.setattr(driver, "work", lambda: told.append("hears what has come"))
+    pacemaker._housekept_ns = NEVER
+    driver.core.detector.restart(OTHER, heard_ns - 100 * MS)
+    driver.core.pause_ns = 10 * MS
+    pacemaker.wake()
+    pacemaker._beat()
+    assert watched.asked == [], "it has just been heard"
+    heard_ns -= 100 * MS
+    for watched.answer, expected in (
+        (LIVING[0], []),
+        (STOPPED, ["hears what has come", events.PeerStopped(OTHER)]),
+    ):
+        pacemaker._looked_ns = 0
+        pacemaker.wake()
+        pacemaker._beat()
+        assert told == expected
+    assert set(watched.asked) == {OTHER}
 
 
 @pytest.mark.reference
