@@ -48,7 +48,8 @@ bool add_fragment(partial_t *partial, int count, const part_t *part, message_t *
     partial->size += part->size;
     partial->count = count;
     partial->has_checksum &= part->has_checksum;
-    partial->checksum = crc32_joined(partial->checksum, part->checksum, part->size);
+    if (partial->has_checksum)
+        partial->checksum = crc32_joined(partial->checksum, part->checksum, part->size);
     put_bytes(&partial->ends, &partial->size, sizeof partial->size);
     if (taken_count(partial) < (size_t)count)
         return true;

@@ -327,26 +327,24 @@ static bool is_reflected(const remote_t *remote) {
     return remote->base < 0 || remote->unreflected >= remote->base + (int64_t)remote->held.size;
 }
 
+/* Bytes of the remote group's order information that the next message reflects. */
+static int64_t next_reflected(const remote_t *remote) {
+    int64_t most = dialogue.order_carried_bytes / 2;
+    int64_t size = is_reflected(remote) ? 0 : remote->base + (int64_t)remote->held.size - remote->unreflected;
+    return size < most ? size : most;
+}
+
 /* Payload that fits into one datagram with what it has to carry now, as `Messaging` has it. */
 static int64_t room_of_one(const remote_t *remote) {
-    int64_t carried = order_end() - dialogue.unreflected;
-    if (!is_reflected(remote))
-        carried += dialogue.order_carried_bytes / 2;
+    int64_t carried = order_end() - dialogue.unreflected + next_reflected(remote);
     int64_t room = dialogue.datagram_bytes - HEADER_BYTES - carried;
     return room > dialogue.fragment_room ? room : dialogue.fragment_room;
 }
 
 static size_t next_reflection(remote_t *remote, int64_t *start, const uint8_t **data) {
-    int64_t end = remote->base + (int64_t)remote->held.size, most = dialogue.order_carried_bytes / 2;
-    *start = 0;
-    *data = NULL;
-    if (is_reflected(remote))
-        return 0;
-    int64_t size = end - remote->unreflected;
-    if (size > most)
-        size = most;
-    *start = remote->unreflected;
-    *data = remote->held.data + (remote->unreflected - remote->base);
+    int64_t size = next_reflected(remote);
+    *start = size ? remote->unreflected : 0;
+    *data = size ? remote->held.data + (remote->unreflected - remote->base) : NULL;
     remote->unreflected += size;
     return (size_t)size;
 }
@@ -367,8 +365,9 @@ static size_t cut_at(size_t index) {
 cut_t cut_payload(uint32_t digest, PyObject *payload) {
     const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(payload);
     size_t size = (size_t)PyBytes_GET_SIZE(payload), count = fragments_of(size);
-    cut_t cut = {.digest = digest, .has_checksums = size >= LARGE_BYTES};
-    if (!cut.has_checksums) {
+    bool is_small = size < LARGE_BYTES || (count > 1 && dialogue.plain_room < LARGE_BYTES);
+    cut_t cut = {.digest = digest, .has_checksums = !is_small};
+    if (is_small) { /* it, or its parts: to put theirs together would take longer */
         cut.digest = ~crc32_over(~digest, data, size);
         return cut;
     }

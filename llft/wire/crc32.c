@@ -155,22 +155,27 @@ static uint32_t power_of_x(uint64_t exponent) {
 
 /* Sizes come again. */
 enum { SIZES_KNOWN = 64 };
-static struct {
+typedef struct {
     size_t bytes;
-    uint32_t power;
-} sizes_known[SIZES_KNOWN];
+    uint32_t power; /* 0: none is known */
+} known_power;
+
+static size_t place_of(size_t bytes) { return (bytes ^ bytes >> 6 ^ bytes >> 12) % SIZES_KNOWN; }
 
 uint32_t crc32_joined(uint32_t first, uint32_t second, size_t second_size) {
-    size_t place = (second_size ^ second_size >> 6 ^ second_size >> 12) % SIZES_KNOWN;
-    if (!sizes_known[place].power || sizes_known[place].bytes != second_size) {
-        sizes_known[place].bytes = second_size;
-        sizes_known[place].power = power_of_x(8 * (uint64_t)second_size);
-    }
-    return product(first, sizes_known[place].power) ^ second;
+    static known_power known[SIZES_KNOWN];
+    known_power *one = &known[place_of(second_size)];
+    if (!one->power || one->bytes != second_size)
+        *one = (known_power){second_size, power_of_x(8 * (uint64_t)second_size)};
+    return product(first, one->power) ^ second;
 }
 
 /* Powers of x come round after 2^32 - 1: so there is one for each that takes it back. */
 uint32_t crc32_before(uint32_t both, uint32_t second, size_t second_size) {
+    static known_power known[SIZES_KNOWN];
+    known_power *one = &known[place_of(second_size)];
     const uint64_t round = 0xffffffffu;
-    return product(both ^ second, power_of_x(round - 8 * (uint64_t)second_size % round));
+    if (!one->power || one->bytes != second_size)
+        *one = (known_power){second_size, power_of_x(round - 8 * (uint64_t)second_size % round)};
+    return product(both ^ second, one->power);
 }

@@ -3,6 +3,7 @@ all that has come of them."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +13,10 @@ from llft.config import Limits
 from llft.core.determinizer.operations import Receive, Send
 from llft.core.dialogue_connection import FRAGMENTED_MAX, FRAGMENTS_MAX
 from llft.core.messaging.kept import next_key
-from llft.instant import MS
+from llft.instant import MS, SECOND
 from llft.runtime import dialogues
 from llft.wire.codec import decode, encode
+from llft.wire.header import HEADER_BYTES
 from tests.unit.dialogue_native import native as native
 from tests.unit.dialogue_world import World
 from tests.unit.test_dialogue_edges import with_number
@@ -40,6 +42,7 @@ def tally() -> dict[str, int]:
 
 def test_a_large_message_is_heard_and_answered(world: World) -> None:
     before, primary = tally(), world.primary
+    digest = primary.connection().sent_digest
     assert world.client.call(Send(1, LARGE))
     assert len(primary.heard) > 6
     assert primary.lend()
@@ -51,6 +54,8 @@ def test_a_large_message_is_heard_and_answered(world: World) -> None:
     after = tally()
     assert (after["heard"], after["said"]) == (before["heard"] + 1, before["said"] + 1)
     assert len(world.client.heard) == len(world.backup.heard) > 6
+    primary.take_back()
+    assert primary.connection().sent_digest == zlib.crc32(LARGE[::-1], digest)
     world.hear()
     assert world.client.call(Receive(1, MUCH))
     assert world.client.result == LARGE[::-1]
@@ -83,6 +88,37 @@ def test_what_has_come_before_is_lent(world: World) -> None:
     assert primary.result == LARGE
     primary.take_back()
     assert not primary.core.messaging.reassembly.unfinished()
+
+
+@pytest.mark.parametrize("talks", [True, False])
+def test_what_fits_with_all_that_it_carries_is_one_datagram(native: Any, talks: bool) -> None:
+    """With what it reflects of the other group's order information, and not with what it might reflect."""
+    world = World(Limits(datagram_bytes=(limit := 1352), order_carried_bytes=400))
+    primary = world.primary
+    primary.talks, primary.lasts_ns = talks, 60 * SECOND
+    counts = set()
+    for size in (1037, *range(1140, 1199)):
+        assert world.client.call(Send(1, b"?"))
+        if primary.is_talking or (talks and primary.lend()):
+            primary.feed(1)
+            assert primary.talk(Receive(1, 1))
+        else:
+            assert not talks
+            primary.hear()
+            assert primary.call(Receive(1, 1))
+        primary.say(Send(1, bytes(size)))
+        heard = list(world.client.heard)
+        first = decode(heard[0])
+        carried = len(first.order_bytes) + len(first.reflected_bytes)
+        assert first.reflected_bytes
+        assert max(map(len, heard)) <= limit
+        assert (len(heard) == 1) == (HEADER_BYTES + carried + size <= limit)
+        counts.add(len(heard))
+        world.client.hear()
+        assert world.client.call(Receive(1, MUCH))
+        assert len(world.client.result) == size
+    assert counts == {1, 2}
+    world.close()
 
 
 @pytest.mark.parametrize("place", [0, 2, 5])

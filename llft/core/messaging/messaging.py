@@ -177,9 +177,8 @@ class Messaging:
     def _room(self, connection: Connection) -> int:
         """Payload that fits into one datagram with the order information that it has to carry now."""
         orders, limits = self.lane.orders, self.config.limits
-        carried = orders.end - orders.unreflected
-        if self.held_for(connection.remote_group_id).unreflected:
-            carried += limits.order_carried_bytes // 2
+        held = self.held_for(connection.remote_group_id)
+        carried = orders.end - orders.unreflected + held.next_reflected(limits.order_carried_bytes // 2)
         return max(limits.datagram_bytes - HEADER_BYTES - carried, self.fragment_room)
 
     def transmit_fragments(

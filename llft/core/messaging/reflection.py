@@ -120,6 +120,10 @@ class HeldOrder:
         self.unreflected[0] = (start + limit_bytes, data[limit_bytes:])
         return start, data[:limit_bytes]
 
+    def next_reflected(self, limit_bytes: int) -> int:
+        """How many bytes that piece has."""
+        return min(len(self.unreflected[0][1]), limit_bytes) if self.unreflected else 0
+
     def reflect_again(self) -> None:
         """When traffic pauses, everything that is still held goes out once more."""
         self.unreflected = [(piece.start, piece.data) for piece in self.pieces if piece.view == self.view]
