@@ -96,7 +96,11 @@ def _status(process: ReplicaProcess) -> Answer:
         "checkpoints": process.checkpoints.statistics(),
         "transport": process.transport.statistics(),
         "pulse": process.pulse.statistics(),
-        "dialogues": {**dialogue_statistics(), "refused": process.driver.dialogues.refused},
+        "dialogues": {
+            **dialogue_statistics(),
+            "refused": process.driver.dialogues.refused,
+            "outside": process.driver.calling.made,
+        },
         "statistics": statistics,
         "uptime_s": (originals.monotonic_ns() - process.started_ns) / 1e9,
     }

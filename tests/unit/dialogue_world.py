@@ -697,8 +697,11 @@ class Line:
 
     def rest(self) -> list[bytes]:
         """What was put and not taken."""
-        receive = self._datagrams.receive
-        return [data for sock in (self._hearing, self._own) for *_, data, _ in receive(sock.fileno(), 256)]
+        left: list[bytes] = []
+        for sock in (self._hearing, self._own):
+            while found := self._datagrams.receive(sock.fileno(), 256):
+                left += [data for *_, data, _ in found]
+        return left
 
     @property
     def hears_batches(self) -> bool:
