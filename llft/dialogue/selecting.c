@@ -524,7 +524,7 @@ static PyObject *poll_set(set_t *set, PyObject *interests, PyObject *masks, PyOb
         return NULL;
     PyObject *events = NULL;
     if (!PyTuple_CheckExact(answer) || !has_version(interests, version) || !is_unchanged(set) || !take_answer(set, answer))
-        events = poll_on(set, interests, company ? version : Py_None, answer, timeout_ns, most);
+        events = poll_on(set, interests, version, answer, timeout_ns, most);
     else if (promise_all(set) == 0)
         events = events_of(set, masks, most);
     Py_DECREF(answer);

@@ -395,7 +395,7 @@ class Server(Member):
     def is_talking(self) -> bool:
         return self.talks and bool(dialogues.native.is_talking())
 
-    def lend(self, operation: Receive | Select | None = None, ident: int = 0) -> bool:
+    def lend(self, operation: Operation | None = None, ident: int = 0) -> bool:
         core, timers = self.core, self.core.timers
         usual, while_beating = core.next_deadline, timers.deadline_while_beating
         core.next_deadline = lambda: time.monotonic_ns() + self.lasts_ns
