@@ -5,10 +5,9 @@ inside its dialogue, without the lock; whoever takes it back then makes the thre
 thread, when it finds that out, waits for its result as ever (`Driver.resume`).
 
 It is lent whether the thread has to wait or not: a server that is behind its clients never has to, and
-would stay on the slow way, and behind. Where one has ended, the next one is lent for the very next call:
-what is left of a request would cost more outside than all of it does inside. A dialogue that ends after a
-call or two costs more than it saves. So where that happens the next ones are not lent, for longer and
-longer; one that lasts makes good for all.
+would stay on the slow way, and behind. Behind one that ended the next is lent for any call: the rest of a
+request would cost more outside than all of it inside. One that ends after a call or two costs more than it
+saves. So where that happens the next ones are not lent, for longer and longer; one that lasts makes good.
 """
 
 from __future__ import annotations
@@ -18,12 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llft import originals
 from llft.config import Timeouts
-from llft.core.determinizer.operations import (
-    WOULD_BLOCK,
-    Operation,
-    Receive,
-    Select,
-)
+from llft.core.determinizer.operations import WOULD_BLOCK, Operation, Receive, Select
 from llft.core.dialogue_lent import Lent
 from llft.core.dialogue_made import Made, made_of
 from llft.core.dialogue_threads import LentThreads, MadeThreads
@@ -83,7 +77,7 @@ class Dialogues:
         self._fds: list[int] = []
         """Of the connections that are lent."""
         self._goes_on = False
-        """Dialogues follow one another: whichever call comes next is worth one, also if it does not wait."""
+        """Dialogues follow one another: whichever call comes next is worth one."""
         self._births: list[BirthId] = []
         """Of the primaries at the other ends."""
         self._fellow = NO_BIRTH
