@@ -53,6 +53,7 @@ static struct {
 static int calls, calls_max = 1;
 static PyObject *waiting; /* a list: what the main thread is to do before it goes on */
 static PyObject *collector; /* makes a collection that is due, and begins to count anew; NULL: the usual way does */
+static PyObject *resumer; /* waits for what the core gives for a call that it was handed */
 static PyObject *interrupter; /* what waits, if this is the main thread; NULL: nobody adds to it in a call */
 
 /* The usual way takes levels of the stack that a call in a run does not. Where there is not room for both, all
@@ -89,6 +90,18 @@ int was_made(void) {
     return done ? 0 : -1;
 }
 
+/* The core has the call: what it gives. */
+static PyObject *resume_call(void) {
+    return resumer ? PyObject_CallNoArgs(resumer) : PyErr_Format(PyExc_RuntimeError, "nobody waits for the core");
+}
+
+static int resumed_reading(int64_t *value) {
+    PyObject *result = resume_call();
+    *value = result ? PyLong_AsLongLong(result) : -1;
+    Py_XDECREF(result);
+    return PyErr_Occurred() ? -1 : 1;
+}
+
 static inline bool is_lent_here(void) {
     return run.thread && run.thread == PyThread_get_thread_ident() && run.made < run.limit;
 }
@@ -107,8 +120,10 @@ static inline void was_called(void) {
 /* 1: it is read; 0: it goes the usual way; -1: an exception, of what was due behind it. */
 static int read_clock(int clock_id, int64_t *value) {
     struct timespec now;
-    if (dialogue.ident)
-        return read_clock_in_dialogue(clock_id, value);
+    if (dialogue.ident) {
+        int read = read_clock_in_dialogue(clock_id, value, true);
+        return read == READ_BY_CORE ? resumed_reading(value) : read;
+    }
     if (!may_call() || clock_gettime(clock_id, &now))
         return 0;
     int64_t local = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -371,7 +386,9 @@ static PyObject *urandom(PyObject *usual, PyObject *argument) {
     if (overflow || size <= 0 || size > RANDOM_MAX)
         return PyObject_CallOneArg(usual, argument);
     if (dialogue.ident) {
-        data = draw_in_dialogue((Py_ssize_t)size);
+        data = draw_in_dialogue((Py_ssize_t)size, true);
+        if (data == handed)
+            Py_SETREF(data, resume_call());
     } else if (may_call()) {
         data = run.log ? drawn_at_backup((Py_ssize_t)size) : drawn_at_primary((Py_ssize_t)size);
         if (data)
@@ -576,6 +593,13 @@ static PyObject *collect_with(PyObject *module, PyObject *function) {
     Py_RETURN_NONE;
 }
 
+/* resume_with(function) */
+static PyObject *resume_with(PyObject *module, PyObject *function) {
+    (void)module;
+    Py_XSETREF(resumer, Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
 /* interrupt_with(function) */
 static PyObject *interrupt_with(PyObject *module, PyObject *function) {
     (void)module;
@@ -612,6 +636,7 @@ static PyMethodDef methods[] = {
     {"close", close_run, METH_NOARGS, "Take it back: what was called."},
     {"collect_with", collect_with, METH_O, "What makes a collection that is due behind a call of a dialogue."},
     {"interrupt_with", interrupt_with, METH_O, "What does what the main thread was asked for meanwhile."},
+    {"resume_with", resume_with, METH_O, "What waits for a call that the core was handed."},
     {"begin", begin, METH_VARARGS, "What must be empty, and how many calls are between two collections."},
     {"called", called, METH_NOARGS, "A call the usual way: whether a collection is due."},
     {"calls", get_calls, METH_NOARGS, "Since the last collection."},

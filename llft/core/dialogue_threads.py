@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 THREADS_MAX: Final = 64
 ALL_AT_MOST: Final = 32
 """So many connections are lent whoever waits for them: who runs now will wait for some of them."""
-ELSEWHERE, RUNS, ASLEEP, PARKED, RUNNABLE = range(5)
+ELSEWHERE, RUNS, ASLEEP, PARKED, RUNNABLE, WOKEN = range(6)
 NO_CALL, RECEIVES, _, _, SELECTS, PARKS, YIELDS = range(7)
 """States and calls, as C has them."""
 
@@ -102,10 +102,17 @@ class Threads:
             fds += [fd for fd in table if lender.can_lend([fd])]
         results: dict[ThreadId, Result] = {}
         for what, number, value in run_queue:
-            if what != "resume":
+            if what == "resume":
+                rows.append(self._row(number, RUNNABLE, None, lender))
+                results[number] = value  # type: ignore[assignment]  # "resume" carries a result
+                continue
+            woken = (
+                _awaited(value, lender) if what == "retry" and isinstance(value, (Receive, Select)) else None
+            )
+            if woken is None:
                 return None
-            rows.append(self._row(number, RUNNABLE, None, lender))
-            results[number] = value  # type: ignore[assignment]  # "resume" carries a result
+            fds += woken
+            rows.append(self._row(number, WOKEN, value, lender))  # type: ignore[arg-type]  # and its operation
         for number, operation in engine.asleep.items():
             rows.append(self._row(number, ASLEEP, operation, lender))
         for number, operation in engine.parked.items():
@@ -153,9 +160,6 @@ class Threads:
         if touched is None or (LISTENER in fds and messaging.pending_accept):
             return False
         parked, waiters = engine.parked, engine.waiters
-        # Where somebody can go on, whoever else can now is the core's to wake, or might never be.
-        if engine.scheduler.run_queue and any(waiters.somebody_waits_for(fd, parked) for fd in touched):
-            return False
         if others:
             parked = {thread: operation for thread, operation in parked.items() if thread not in others}
         return not any(waiters.somebody_waits_for(fd, parked) for fd in (*fds, *touched))
@@ -177,6 +181,10 @@ class Threads:
         for each in made.turned:
             if each.state == RUNNABLE:
                 engine.scheduler.enqueue(("resume", each.number, _unparked(each.operation)))
+            elif each.state == WOKEN:
+                engine.scheduler.enqueue(("retry", each.number, each.operation))
+                if not isinstance(each.operation, Receive):
+                    deadlines[each.number] = each.until_ns
             elif each.state == ASLEEP:
                 asleep[each.number] = each.operation
             else:

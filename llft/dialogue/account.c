@@ -330,6 +330,7 @@ static PyObject *witnessed(void) {
         case DRAWN: kind = dialogue.random_kind, about = call->size; break;
         case SELECTED:
         case SELECTED_ON_SOCKET: kind = dialogue.select_kind; break;
+        case WOKE: continue;
         }
         if (add(list, Py_BuildValue("LLLO", (long long)kind, (long long)fd, (long long)about,
                                     call->looked ? Py_True : Py_False)) < 0)

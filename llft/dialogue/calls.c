@@ -42,8 +42,15 @@ bool is_paused(int64_t now_ns) { return now_ns - dialogue.last_ns > dialogue.pau
 
 /* One that was left is over, whoever tries it again: what has come is for the core, and would wait here. */
 bool is_here(int64_t now_ns) {
-    return dialogue.ident && dialogue.ident == PyThread_get_thread_ident() && !dialogue.left && !is_paused(now_ns) &&
-           dialogue.births_bytes + dialogue.births.size < BIRTHS_MAX && dialogue.called_count < CALLED_MAX;
+    if (!dialogue.ident || dialogue.ident != PyThread_get_thread_ident())
+        return false;
+    if (dialogue.left)
+        return because(left), false;
+    if (is_paused(now_ns))
+        return because(paused), false;
+    if (dialogue.births_bytes + dialogue.births.size >= BIRTHS_MAX || dialogue.called_count >= CALLED_MAX)
+        return because(full), false;
+    return true;
 }
 
 /* The next call uses up the quantum. */
@@ -66,7 +73,13 @@ bool is_far_ahead(void) { return order_end() - dialogue.group_watermark > dialog
 
 /* At a primary: whether a call that does not wait may be made. */
 static bool may_go_on(int64_t now_ns) {
-    return !is_far_ahead() && (!is_spent() || (is_calm(now_ns) && !somebody_could_go_on()));
+    if (is_far_ahead())
+        return because(far_ahead), false;
+    if (!is_spent())
+        return true;
+    if (!is_calm(now_ns))
+        return because(not_calm), false;
+    return !somebody_could_go_on() || (because(somebody_else), false);
 }
 
 static bool is_mine(const entry_t *entry, int kind, int64_t pick) {
@@ -90,7 +103,7 @@ static outcome_t proves_pick(look_t look, int64_t pick) {
  * behind proves that nobody else was woken with it. */
 static outcome_t next_call(look_t *look, entry_t *entry, int64_t *pick, bool *woken) {
     if (is_spent() && !is_calm(monotonic_ns()))
-        return LEAVE; /* much of the log may be here: others are heard all the same, and deadlines kept */
+        return because(not_calm), LEAVE; /* much of the log may be here: others are heard all the same, and deadlines kept */
     *look = look_at_log();
     *pick = dialogue.pick;
     next_entry(look, entry);
@@ -102,7 +115,7 @@ static outcome_t next_call(look_t *look, entry_t *entry, int64_t *pick, bool *wo
     if (entry->kind == NOT_YET)
         return WAIT;
     if (entry->pick != *pick || entry->thread != dialogue.thread)
-        return LEAVE;
+        return because(others_turn), LEAVE;
     return !*woken && is_spent() ? proves_pick(*look, *pick) : ARRIVED;
 }
 
@@ -123,6 +136,8 @@ static void go_on_from(const look_t *look, int64_t pick, bool woken) {
 static outcome_t try_again(outcome_t outcome, const asked_t *asked, int64_t *now_ns) {
     if (outcome == WAIT)
         outcome = wait_for_network(now_ns, asked);
+    if (outcome == ARRIVED && is_paused(*now_ns))
+        because(paused);
     return outcome == ARRIVED && is_paused(*now_ns) ? LEAVE : outcome;
 }
 
@@ -307,7 +322,7 @@ static PyObject *look_live(connection_t *c, int64_t limit, int64_t now_ns) {
     if (there)
         return is_readable(c, size) ? deliver(c, size, limit, false, false, now_ns) : NULL;
     if (!is_usable(&c->nothings))
-        return NULL;
+        return because(first_of_its_kind), NULL;
     record_socket(&c->nothings, WOULD_BLOCK, sizeof WOULD_BLOCK);
     return find_nothing(c, limit, now_ns);
 }
@@ -326,16 +341,16 @@ static PyObject *look_logged(connection_t *c, int64_t limit, int64_t now_ns, out
     return *outcome == ARRIVED && !woken ? hear_logged(c, limit, now_ns, outcome) : NULL;
 }
 
-PyObject *look(connection_t *c, int64_t limit) {
+PyObject *look(connection_t *c, int64_t limit, bool counted) {
     int64_t now_ns = monotonic_ns();
     asked_t asked = {.kind = LOOKS, .fd = c->fd, .limit = limit, .until_ns = NEVER};
-    while (limit > 0 && is_here(now_ns) && may_be_made(LEVELS_NEEDED)) {
+    while (limit > 0 && is_here(now_ns) && (!counted || may_be_made(LEVELS_NEEDED))) {
         outcome_t outcome = LEAVE;
         PyObject *found = dialogue.live ? look_live(c, limit, now_ns) : look_logged(c, limit, now_ns, &outcome);
         if (found) {
             dialogue.called[dialogue.called_count - 1].looked = true;
             receive_is_made();
-            if (was_made() < 0)
+            if (counted && was_made() < 0)
                 Py_CLEAR(found);
             return found;
         }
@@ -371,12 +386,18 @@ static bool has_window(const connection_t *c) {
 }
 
 bool may_say(const connection_t *c, int64_t now_ns) {
-    return may_go_on(now_ns) && has_window(c) && may_leave() && may_seek_commit(c, now_ns);
+    if (!may_go_on(now_ns))
+        return false;
+    if (!has_window(c))
+        return because(window), false;
+    if (!may_leave())
+        return because(carried), false;
+    return may_seek_commit(c, now_ns) || (because(commit), false);
 }
 
 bool say_live(connection_t *c, PyObject *payload, int64_t now_ns) {
     if (awaits_answer(c) && !is_calm(now_ns))
-        return false; /* the answer may be here: else the next question would wait until the thread does */
+        return because(answer_awaited), false; /* the answer may be here: else the next question would wait until the thread does */
     if (!may_say(c, now_ns) || PyBytes_GET_SIZE(payload) > FRAGMENTED_MAX)
         return false;
     cut_t cut = cut_payload(c->sent_digest, payload);
@@ -406,7 +427,7 @@ static outcome_t say_logged(connection_t *c, PyObject *payload, int64_t now_ns) 
         return outcome;
     uint32_t digest = digest_on(c->sent_digest, payload);
     if (woken || entry.kind != SEND || entry.fd != c->fd || entry.digest != digest)
-        return LEAVE;
+        return because(other_entry), LEAVE;
     c->sends_decoded += has_decoded(&look);
     go_on_from(&look, pick, false);
     if (entry.timestamp > dialogue.clock)
@@ -415,14 +436,14 @@ static outcome_t say_logged(connection_t *c, PyObject *payload, int64_t now_ns) 
     return ARRIVED;
 }
 
-PyObject *say(connection_t *c, PyObject *payload, bool patient) {
+PyObject *say(connection_t *c, PyObject *payload, bool patient, bool counted) {
     int64_t now_ns = monotonic_ns();
     asked_t asked = {.kind = SENDS, .fd = c->fd, .payload = payload, .is_patient = patient, .until_ns = NEVER};
-    while (is_here(now_ns) && may_be_made(LEVELS_NEEDED)) {
+    while (is_here(now_ns) && (!counted || may_be_made(LEVELS_NEEDED))) {
         outcome_t outcome = dialogue.live ? (say_live(c, payload, now_ns) ? ARRIVED : LEAVE)
                                           : say_logged(c, payload, now_ns);
         if (outcome == ARRIVED)
-            return was_made() < 0 ? NULL : Py_NewRef(Py_True);
+            return counted && was_made() < 0 ? NULL : Py_NewRef(Py_True);
         outcome = try_again(outcome, &asked, &now_ns);
         if (outcome != ARRIVED)
             return left_to_others(outcome);
@@ -550,10 +571,12 @@ static PyObject *choose_live(const asked_t *asked, count_of *count, bool waited,
     uint8_t data[SELECTED_BYTES];
     bool only_looks = asked->until_ns <= now_ns && !waited;
     *outcome = LEAVE;
-    if (is_far_ahead() || (!waited && (is_spent() || only_looks) && !is_calm(now_ns)))
-        return NULL;
+    if (is_far_ahead())
+        return because(far_ahead), NULL;
+    if (!waited && (is_spent() || only_looks) && !is_calm(now_ns))
+        return because(not_calm), NULL;
     if (!waited && is_spent() && somebody_could_go_on())
-        return NULL;
+        return because(somebody_else), NULL;
     find_ready(asked->fds, asked->writing, &found);
     *outcome = WAIT;
     if (!found.count && now_ns < asked->until_ns)
@@ -611,12 +634,13 @@ PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool inte
     asked_t asked = {.kind = SELECTS, .fds = fds, .writing = writing, .is_interruptible = interruptible,
                      .timeout_ns = timeout_ns, .until_ns = is_endless ? NEVER : now_ns + timeout_ns,
                      .least_ns = timeout_ns > 0};
-    if (!is_here(now_ns) || (counted && !may_be_made(LEVELS_NEEDED)) || !are_lent(fds, true) ||
-        !are_lent(writing, false) || is_witnessed_in_time(timeout_ns))
+    if (!is_here(now_ns) || (counted && !may_be_made(LEVELS_NEEDED)) || is_witnessed_in_time(timeout_ns))
         return PyLong_FromLongLong(timeout_ns);
+    if (!are_lent(fds, true) || !are_lent(writing, false))
+        return because(not_lent), PyLong_FromLongLong(timeout_ns);
     count_of *count = count_of_select(&asked);
     if (!count || !is_usable(count))
-        return PyLong_FromLongLong(timeout_ns);
+        return because(first_of_its_kind), PyLong_FromLongLong(timeout_ns);
     for (bool waited = false;; waited = true) {
         outcome_t outcome;
         PyObject *result = dialogue.live ? choose_live(&asked, count, waited, now_ns, &outcome)
@@ -657,64 +681,78 @@ bool is_ready(const asked_t *asked) {
     return found.count > 0;
 }
 
-/* The call of the thread that runs, once more: NULL if it waits on, or is to be left. */
-PyObject *make_waiting_call(const asked_t *asked, int64_t now_ns, outcome_t *outcome) {
+/* The call of the thread that runs, once more: NULL if it waits on, or is to be left. `waited`: it is to be woken for
+ * it, and picked. */
+PyObject *make_waiting_call(const asked_t *asked, bool waited, int64_t now_ns, outcome_t *outcome) {
     count_of *count = asked->kind == SELECTS ? count_of_select(asked) : NULL;
     *outcome = LEAVE;
     if (asked->kind == RECEIVES) {
         connection_t *c = connection_of_fd(asked->fd);
         if (!c)
             return NULL;
-        return dialogue.live ? hear_live(c, asked->limit, true, now_ns, outcome)
+        return dialogue.live ? hear_live(c, asked->limit, waited, now_ns, outcome)
                              : hear_logged(c, asked->limit, now_ns, outcome);
     }
     if (!count || !is_usable(count))
         return NULL;
-    return dialogue.live ? choose_live(asked, count, true, now_ns, outcome)
+    return dialogue.live ? choose_live(asked, count, waited, now_ns, outcome)
                          : choose_logged(asked, count, now_ns, outcome);
 }
 
 /* -- reading the clock ------------------------------------------------------------------------------- */
 
-static bool read_live(int clock_id, int64_t local, int64_t now_ns, int64_t *value) {
+static outcome_t read_live(int clock_id, int64_t local, int64_t now_ns, int64_t *value) {
     clock_of *clock = &dialogue.clocks[clock_id];
     if (!may_go_on(now_ns) || __builtin_add_overflow(local, clock->offset, value) || *value < clock->last)
-        return false;
+        return LEAVE;
     record_time(clock_id, *value);
-    return true;
+    return ARRIVED;
 }
 
-static bool read_logged(int clock_id, int64_t local, int64_t *value) {
+static outcome_t read_logged(int clock_id, int64_t local, int64_t *value) {
     look_t look;
     entry_t entry;
     int64_t pick;
     bool woken;
-    if (next_call(&look, &entry, &pick, &woken) != ARRIVED || woken)
-        return false;
-    if (entry.kind != TIME || entry.clock_id != clock_id || entry.value < dialogue.clocks[clock_id].last)
-        return false;
+    outcome_t outcome = next_call(&look, &entry, &pick, &woken);
+    if (outcome != ARRIVED)
+        return outcome;
+    if (woken || entry.kind != TIME || entry.clock_id != clock_id || entry.value < dialogue.clocks[clock_id].last)
+        return because(other_entry), LEAVE;
     if (has_decoded(&look))
         dialogue.clocks[clock_id].coded = entry.value;
     go_on_from(&look, pick, false);
     *value = entry.value;
     dialogue.clocks[clock_id].local = local;
-    return true;
+    return ARRIVED;
 }
 
-int read_clock_in_dialogue(int clock_id, int64_t *value) {
+/* At a backup the reading may not have come yet. */
+int read_clock_in_dialogue(int clock_id, int64_t *value, bool counted) {
     struct timespec now;
-    if (!dialogue.ident || !may_be_made(LEVELS_NEEDED) || clock_gettime(clock_id, &now))
+    asked_t asked = {.kind = READS, .fd = clock_id, .until_ns = NEVER};
+    if (!dialogue.ident || (counted && !may_be_made(LEVELS_NEEDED)))
         return 0;
-    int64_t local = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    int64_t now_ns = clock_id == CLOCK_MONOTONIC ? local : monotonic_ns();
-    if (!is_here(now_ns) || !(dialogue.live ? read_live(clock_id, local, now_ns, value) : read_logged(clock_id, local, value)))
-        return 0;
-    dialogue.clocks[clock_id].last = *value;
-    note_birth_of_number(dialogue.clock_kind, *value);
-    note_call(&(call_t){.kind = READING, .time_ns = now_ns, .number = dialogue.count, .pick = dialogue.pick,
-                        .timestamp = *value, .clock_id = clock_id});
-    spend(now_ns);
-    return was_made() < 0 ? -1 : 1;
+    for (;;) {
+        if (clock_gettime(clock_id, &now))
+            return 0;
+        int64_t local = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+        int64_t now_ns = clock_id == CLOCK_MONOTONIC ? local : monotonic_ns();
+        if (!is_here(now_ns))
+            return 0;
+        outcome_t outcome = dialogue.live ? read_live(clock_id, local, now_ns, value) : read_logged(clock_id, local, value);
+        if (outcome == ARRIVED) {
+            dialogue.clocks[clock_id].last = *value;
+            note_birth_of_number(dialogue.clock_kind, *value);
+            note_call(&(call_t){.kind = READING, .time_ns = now_ns, .number = dialogue.count, .pick = dialogue.pick,
+                                .timestamp = *value, .clock_id = clock_id});
+            spend(now_ns);
+            return counted && was_made() < 0 ? -1 : 1;
+        }
+        outcome = try_again(outcome, &asked, &now_ns);
+        if (outcome != ARRIVED)
+            return outcome == HANDED ? READ_BY_CORE : 0;
+    }
 }
 
 /* -- random bytes ------------------------------------------------------------------------------------ */
@@ -723,42 +761,57 @@ int read_clock_in_dialogue(int clock_id, int64_t *value) {
 static bool draw_live(PyObject *data, int64_t now_ns) {
     size_t size = (size_t)PyBytes_GET_SIZE(data);
     uint8_t *bytes = (uint8_t *)PyBytes_AS_STRING(data);
-    if (!is_usable(&dialogue.generals[RANDOM_COUNT]) || !may_go_on(now_ns) || getrandom(bytes, size, GRND_NONBLOCK) != (ssize_t)size)
+    if (!is_usable(&dialogue.generals[RANDOM_COUNT]))
+        return because(first_of_its_kind), false;
+    if (!may_go_on(now_ns) || getrandom(bytes, size, GRND_NONBLOCK) != (ssize_t)size)
         return false;
     record_general(&dialogue.generals[RANDOM_COUNT], bytes, size);
     return true;
 }
 
-static bool draw_logged(PyObject *data) {
+static outcome_t draw_logged(PyObject *data) {
     look_t look;
     entry_t entry;
     int64_t pick;
     bool woken;
     count_of *count = &dialogue.generals[RANDOM_COUNT];
-    if (next_call(&look, &entry, &pick, &woken) != ARRIVED || woken || !is_counted(&entry, GENERAL, count) ||
-        entry.data_size != (size_t)PyBytes_GET_SIZE(data))
-        return false;
+    outcome_t outcome = next_call(&look, &entry, &pick, &woken);
+    if (outcome != ARRIVED)
+        return outcome;
+    if (woken || !is_counted(&entry, GENERAL, count) || entry.data_size != (size_t)PyBytes_GET_SIZE(data))
+        return because(other_entry), LEAVE;
     memcpy(PyBytes_AS_STRING(data), entry.data, entry.data_size);
     go_on_from(&look, pick, false);
     count->performed++;
-    return true;
+    return ARRIVED;
 }
 
-PyObject *draw_in_dialogue(Py_ssize_t size) {
-    int64_t now_ns = monotonic_ns();
-    if (!is_here(now_ns) || !may_be_made(LEVELS_NEEDED))
-        return NULL;
-    PyObject *data = PyBytes_FromStringAndSize(NULL, size);
-    if (!data || !(dialogue.live ? draw_live(data, now_ns) : draw_logged(data))) {
-        PyErr_Clear();
-        Py_XDECREF(data);
-        return NULL;
-    }
+static PyObject *note_drawn(PyObject *data, bool counted, int64_t now_ns) {
+    size_t size = (size_t)PyBytes_GET_SIZE(data);
     note_birth_of_bytes(dialogue.random_kind, data);
-    note_counted(DRAWN, &dialogue.generals[RANDOM_COUNT], false, (const uint8_t *)PyBytes_AS_STRING(data), (size_t)size, now_ns);
-    dialogue.called[dialogue.called_count - 1].size = size;
+    note_counted(DRAWN, &dialogue.generals[RANDOM_COUNT], false, (const uint8_t *)PyBytes_AS_STRING(data), size, now_ns);
+    dialogue.called[dialogue.called_count - 1].size = (int64_t)size;
     spend(now_ns);
-    if (was_made() < 0)
+    if (counted && was_made() < 0)
         Py_CLEAR(data);
     return data;
+}
+
+PyObject *draw_in_dialogue(Py_ssize_t size, bool counted) {
+    int64_t now_ns = monotonic_ns();
+    asked_t asked = {.kind = DRAWS, .limit = size, .until_ns = NEVER};
+    PyObject *data = PyBytes_FromStringAndSize(NULL, size);
+    while (data && is_here(now_ns) && (!counted || may_be_made(LEVELS_NEEDED))) {
+        outcome_t outcome = dialogue.live ? (draw_live(data, now_ns) ? ARRIVED : LEAVE) : draw_logged(data);
+        if (outcome == ARRIVED)
+            return note_drawn(data, counted, now_ns);
+        outcome = try_again(outcome, &asked, &now_ns);
+        if (outcome == HANDED)
+            return Py_DECREF(data), Py_NewRef(handed);
+        if (outcome != ARRIVED)
+            break;
+    }
+    PyErr_Clear();
+    Py_XDECREF(data);
+    return NULL;
 }

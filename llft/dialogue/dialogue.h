@@ -20,6 +20,7 @@
  *     gates.c       what threads wait at for their results
  *     locks.c       locks that nobody waits for
  *     socket.c      the virtual socket's methods
+ *     selecting.c   sets of descriptors that a program selects on
  *     account.c     what is told of it when it is taken back
  *     journal.c     its records, as a frame of the journal
  *     lending.c     lent, and taken back
@@ -262,7 +263,7 @@ typedef struct {
 
 /* A call that was made, for the journal. */
 typedef struct {
-    enum { HEARD, SAID, READING, SELECTED, SELECTED_ON_SOCKET, NOTHING_THERE, DRAWN } kind;
+    enum { HEARD, SAID, READING, SELECTED, SELECTED_ON_SOCKET, NOTHING_THERE, DRAWN, WOKE } kind;
     bool woken;  /* after a wait, which has the entry before */
     bool looked; /* it would not have waited */
     int connection;
@@ -278,7 +279,7 @@ enum { SELECT_COUNT, RANDOM_COUNT, GENERALS };
 
 /* The call of a thread that waits in it. */
 typedef struct {
-    enum { NO_CALL, RECEIVES, LOOKS, SENDS, SELECTS, PARKS, YIELDS } kind; /* as `core.dialogue_threads` has it */
+    enum { NO_CALL, RECEIVES, LOOKS, SENDS, SELECTS, PARKS, YIELDS, READS, DRAWS } kind; /* as `core.dialogue_threads` has it */
     int64_t fd, limit;
     PyObject *payload;
     bool is_patient;
@@ -293,7 +294,7 @@ typedef struct {
 typedef struct {
     int64_t number;
     PyObject *thread, *gate; /* owned: the driver's, and what it waits at */
-    enum { ELSEWHERE, RUNS, ASLEEP, PARKED, RUNNABLE } state; /* as `core.dialogue_threads` has it */
+    enum { ELSEWHERE, RUNS, ASLEEP, PARKED, RUNNABLE, WOKEN } state; /* as `core.dialogue_threads` has it */
     bool has_turned;  /* it is not where it was when it was lent, or was elsewhere meanwhile */
     int64_t place;    /* among those that wait */
     asked_t asked;    /* what it waits for */
@@ -514,6 +515,16 @@ typedef struct {
 } tally_t;
 extern tally_t tally;
 
+/* Why a call of a dialogue was not made in it, and ends it: for people. */
+#define REASONS(one)                                                                                                   \
+    one(left) one(paused) one(full) one(not_plain) one(others_turn) one(far_ahead) one(not_calm) one(somebody_else)    \
+    one(unread) one(first_of_its_kind) one(window) one(carried) one(answer_awaited) one(commit) one(large)             \
+    one(other_entry) one(unproven_pick) one(not_lent) one(clock)
+#define ENUMERATED(name) BECAUSE_##name,
+enum { REASONS(ENUMERATED) REASON_COUNT };
+extern unsigned long long reasons[REASON_COUNT];
+#define because(name) (reasons[BECAUSE_##name]++)
+
 /* -- relay.c ---------------------------------------------------------------------------------------- */
 
 PyObject *relay(PyObject *module, PyObject *arguments);
@@ -525,9 +536,9 @@ extern PyObject *handed; /* instead of a result: the core has the call */
 /* Bytes; None: it goes the usual way; HANDED. */
 PyObject *hear(connection_t *c, int64_t limit, bool counted);
 /* A read that does not wait: bytes; True: there is nothing; None: it goes the usual way; HANDED. */
-PyObject *look(connection_t *c, int64_t limit);
+PyObject *look(connection_t *c, int64_t limit, bool counted);
 /* True: it is said; None: it goes the usual way; HANDED. */
-PyObject *say(connection_t *c, PyObject *payload, bool patient);
+PyObject *say(connection_t *c, PyObject *payload, bool patient, bool counted);
 /* A tuple; a number: it goes the usual way, with this timeout; HANDED. */
 PyObject *choose(PyObject *fds, PyObject *writing, int64_t timeout_ns, bool interruptible, bool counted);
 int64_t left_of(const asked_t *asked); /* of its time */
@@ -536,9 +547,11 @@ PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool
 bool is_far_ahead(void); /* nothing is to be recorded now */
 bool may_say(const connection_t *c, int64_t now_ns);
 bool say_live(connection_t *c, PyObject *payload, int64_t now_ns);
-/* A reading in a dialogue of this thread: 0 if there is none, or it goes the usual way; -1: an exception. */
-int read_clock_in_dialogue(int clock_id, int64_t *value);
-PyObject *draw_in_dialogue(Py_ssize_t size); /* NULL without an exception: it goes the usual way */
+/* A reading in a dialogue of this thread: 0 if there is none, or it goes the usual way; -1: an exception; READ_BY_CORE:
+ * the core has the call. */
+enum { READ_BY_CORE = 2 };
+int read_clock_in_dialogue(int clock_id, int64_t *value, bool counted);
+PyObject *draw_in_dialogue(Py_ssize_t size, bool counted); /* HANDED; NULL without an exception: it goes the usual way */
 
 bool is_paused(int64_t now_ns);
 bool is_here(int64_t now_ns);
@@ -546,7 +559,7 @@ bool is_spent(void); /* the next call uses up the quantum */
 void spend(int64_t now_ns);
 void be_picked(void);
 bool is_ready(const asked_t *asked);
-PyObject *make_waiting_call(const asked_t *asked, int64_t now_ns, outcome_t *outcome);
+PyObject *make_waiting_call(const asked_t *asked, bool waited, int64_t now_ns, outcome_t *outcome);
 
 /* -- threads.c --------------------------------------------------------------------------------------- */
 
@@ -559,7 +572,7 @@ count_of *count_of_selects_of(int64_t identifier);
 /* A call waits: others go on meanwhile. ARRIVED: what comes of it, be it from here or from the core. */
 PyObject *wait_in_turn(const asked_t *asked, int64_t *now_ns, outcome_t *outcome);
 PyObject *park(PyObject *module, PyObject *counted);
-PyObject *unpark(PyObject *module, PyObject *number);
+PyObject *unpark(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *yield_turn(PyObject *module, PyObject *counted);
 int read_threads(PyObject *threads);
 void forget_threads(void);
@@ -573,6 +586,7 @@ int open_and_wait(PyObject *others, PyObject *mine); /* -1: an exception, of a h
 /* -- locks.c ----------------------------------------------------------------------------------------- */
 
 PyObject *i_am(PyObject *module, PyObject *number);
+int64_t number_of_this_thread(void); /* of the program; 0: it is none of its */
 PyObject *lock_for(PyObject *module, PyObject *arguments);
 PyObject *spend_on_locks(PyObject *module, PyObject *arguments);
 PyObject *spent_on_locks(PyObject *module, PyObject *none);
@@ -589,6 +603,14 @@ int mark_receiving(void);
 void receive_is_made(void); /* what follows is not of it */
 PyObject *begin_receiving(void); /* the stream of a receive that goes on elsewhere, or NULL */
 int end_receiving(PyObject *stream);
+
+int64_t fd_known(PyObject *description, PyObject **stream);
+PyObject *number_of_socket(PyObject *file);
+int know_streams(PyObject *type);
+
+/* -- selecting.c ------------------------------------------------------------------------------------ */
+
+PyObject *select_for(PyObject *module, PyObject *arguments);
 
 /* -- account.c -------------------------------------------------------------------------------------- */
 

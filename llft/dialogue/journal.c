@@ -206,6 +206,10 @@ static void put_readings(const call_t *call, size_t count) {
 }
 
 static void put_call(const call_t *call) {
+    if (call->kind == WOKE) {
+        put_operated(call->time_ns, WORD_WAKE, call->number, (int64_t[]){call->pick, call->thread}, 2, frame.wake);
+        return;
+    }
     if (call->woken)
         put_wake(call);
     if (call->kind == HEARD)

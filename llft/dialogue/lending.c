@@ -6,7 +6,7 @@
 
 #include "../wire/crc32.h"
 
-enum { LATELY_NS = 1000000 };
+enum { LATELY_NS = 1000000, DRAWN_MAX = 256 /* as in reading_on.c */ };
 
 static void forget(void) {
     for (int at = 0; at < dialogue.connection_count; at++) {
@@ -296,6 +296,8 @@ static PyObject *asked_now(void) {
         return Py_BuildValue("sLOO", "send", (long long)a->fd, a->payload, a->is_patient ? Py_True : Py_False);
     if (a->kind == PARKS)
         return Py_BuildValue("(s)", "park");
+    if (a->kind == READS || a->kind == DRAWS)
+        return Py_BuildValue("sL", a->kind == READS ? "clock" : "random", (long long)(a->kind == READS ? a->fd : a->limit));
     if (a->kind == SELECTS)
         return Py_BuildValue("sOLOO", "select", a->fds, (long long)left_of(a), a->writing,
                              a->is_interruptible ? Py_True : Py_False);
@@ -314,12 +316,27 @@ static PyObject *take_back(PyObject *module, PyObject *none) {
     return result;
 }
 
+#define NAMED(name) #name,
+static const char *const names_of_reasons[] = {REASONS(NAMED)};
+unsigned long long reasons[REASON_COUNT];
+
+static PyObject *reasons_now(void) {
+    PyObject *found = PyDict_New();
+    for (int at = 0; found && at < REASON_COUNT; at++) {
+        PyObject *count = reasons[at] ? PyLong_FromUnsignedLongLong(reasons[at]) : NULL;
+        if (count && PyDict_SetItemString(found, names_of_reasons[at], count) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(count);
+    }
+    return found;
+}
+
 static PyObject *statistics(PyObject *module, PyObject *none) {
     (void)module, (void)none;
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "dialogues", tally.lent, "woken", tally.woken, "heard", tally.heard, "said", tally.said,
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsN}", "dialogues", tally.lent, "woken", tally.woken, "heard", tally.heard, "said", tally.said,
                          "selected", tally.selected, "handed", tally.handed, "meanwhile", tally.meanwhile, "foreign",
                          tally.foreign, "sought", tally.sought, "deadlines", tally.deadlines, "others", tally.others, "asked", tally.asked,
-                         "answered", tally.answered, "beaten", tally.beaten, "journal_ns", tally.journal_ns);
+                         "answered", tally.answered, "beaten", tally.beaten, "journal_ns", tally.journal_ns, "ended", reasons_now());
 }
 
 /* -- calls by descriptor ----------------------------------------------------------------------------- */
@@ -343,29 +360,53 @@ static PyObject *receive(PyObject *module, PyObject *const *arguments, Py_ssize_
     return c && !overflow ? hear(c, limit, counted) : Py_NewRef(Py_None); /* Python's numbers have no end */
 }
 
-/* look(fd, limit) */
+/* look(fd, limit, counted), as it is if it is not said */
 static PyObject *look_at(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     (void)module;
-    if (count != 2)
+    if (count < 2 || count > 3)
         return PyErr_Format(PyExc_TypeError, "a descriptor and a limit expected");
     int overflow;
     connection_t *c = lent_connection(arguments[0]);
     long long limit = PyLong_AsLongLongAndOverflow(arguments[1], &overflow);
     if (PyErr_Occurred())
         return NULL;
-    return c && !overflow ? look(c, limit) : Py_NewRef(Py_None);
+    return c && !overflow ? look(c, limit, count < 3 || arguments[2] == Py_True) : Py_NewRef(Py_None);
 }
 
-/* send(fd, data, patient) */
+/* send(fd, data, patient, counted), as it is if it is not said */
 static PyObject *send_bytes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     (void)module;
-    if (count != 3 || !PyBytes_CheckExact(arguments[1]))
-        return PyErr_Format(PyExc_TypeError, "a descriptor, bytes and whether it may wait expected");
+    if (count < 3 || count > 4 || !PyBytes_CheckExact(arguments[1]))
+        return PyErr_Format(PyExc_TypeError, "a descriptor, bytes, and whether it may wait and is counted expected");
     connection_t *c = lent_connection(arguments[0]);
-    int patient = PyObject_IsTrue(arguments[2]);
+    int patient = PyObject_IsTrue(arguments[2]), counted = count < 4 || PyObject_IsTrue(arguments[3]);
     if (PyErr_Occurred())
         return NULL;
-    return c ? say(c, arguments[1], patient) : Py_NewRef(Py_None);
+    return c ? say(c, arguments[1], patient, counted) : Py_NewRef(Py_None);
+}
+
+/* read_clock(clock), which is not counted: a number, or None: it goes the usual way */
+static PyObject *read_clock(PyObject *module, PyObject *argument) {
+    (void)module;
+    int overflow;
+    int64_t value;
+    long clock_id = PyLong_AsLongAndOverflow(argument, &overflow);
+    if (clock_id == -1 && PyErr_Occurred())
+        return NULL;
+    int read = clock_id >= 0 && clock_id < CLOCKS ? read_clock_in_dialogue((int)clock_id, &value, false) : 0;
+    if (read == 1)
+        return PyLong_FromLongLong(value);
+    return read < 0 ? NULL : Py_NewRef(read ? handed : Py_None);
+}
+
+/* draw(size), the same of random bytes */
+static PyObject *draw(PyObject *module, PyObject *argument) {
+    (void)module;
+    Py_ssize_t size = PyLong_AsSsize_t(argument);
+    if (size == -1 && PyErr_Occurred())
+        return NULL;
+    PyObject *data = dialogue.ident && size > 0 && size <= DRAWN_MAX ? draw_in_dialogue(size, false) : NULL;
+    return data || PyErr_Occurred() ? data : Py_NewRef(Py_None);
 }
 
 /* select(fds, timeout_ns, writing, interruptible, counted) */
@@ -386,9 +427,11 @@ PyMethodDef dialogue_methods[] = {
     {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, "Hear, in a dialogue."},
     {"look", (PyCFunction)(void (*)(void))look_at, METH_FASTCALL, "Hear what is there, in a dialogue."},
     {"park", park, METH_O, "Wait for another thread, in a dialogue."},
-    {"unpark", unpark, METH_O, "Let a thread that waits go on, in a dialogue."},
+    {"unpark", (PyCFunction)(void (*)(void))unpark, METH_FASTCALL, "Let a thread that waits go on, in a dialogue."},
     {"yield_turn", yield_turn, METH_O, "Let others run, in a dialogue."},
     {"send", (PyCFunction)(void (*)(void))send_bytes, METH_FASTCALL, "Say, in a dialogue."},
+    {"read_clock", read_clock, METH_O, "Read a clock, in a dialogue."},
+    {"draw", draw, METH_O, "Draw random bytes, in a dialogue."},
     {"select", (PyCFunction)(void (*)(void))select_of, METH_FASTCALL, "Select, in a dialogue."},
     {"lend_dialogue", lend, METH_VARARGS, "Lend a thread a dialogue."},
     {"is_talking", is_lent, METH_NOARGS, "Whether a dialogue is lent."},
@@ -396,6 +439,7 @@ PyMethodDef dialogue_methods[] = {
     {"serves", serves, METH_NOARGS, "Whether its thread serves the network."},
     {"fellow_heard_ns", fellow_heard, METH_NOARGS, "At a backup: when its primary was heard last, in the dialogue."},
     {"speak_for", speak_for, METH_O, "The methods of a type of sockets that move bytes are ours."},
+    {"select_for", select_for, METH_VARARGS, "The program's select, and the poll of its epoll objects, are ours."},
     {"know", (PyCFunction)(void (*)(void))know, METH_FASTCALL, "Which connection a socket has."},
     {"forget_known", forget_known, METH_O, "A connection's socket is in a state that only Python knows."},
     {"dialogue_statistics", statistics, METH_NOARGS, "What happened how often."},

@@ -26,7 +26,9 @@ static struct {
     PyTypeObject *type;
     Py_ssize_t description_at, timeout_at, number_at;
     PyObject *recv, *send, *sendall; /* Python's way */
-    PyObject *promised, *receiving_count; /* the names */
+    PyObject *fileno;              /* and its own way to say which number it has */
+    PyObject *promised, *receiving_count, *stream, *read_ended, *fd; /* the names */
+    PyTypeObject *remote; /* of connections' streams */
 } sockets;
 
 static PyObject *slot(PyObject *self, Py_ssize_t at) { return *(PyObject **)((char *)self + at); }
@@ -98,7 +100,7 @@ static PyObject *has_raised(PyObject *stream, bool promised) {
 
 static PyObject *received(PyObject *stream, connection_t *c, int64_t limit, bool waits, bool promised) {
     receiving = stream;
-    PyObject *result = waits || promised ? hear(c, limit, true) : look(c, limit);
+    PyObject *result = waits || promised ? hear(c, limit, true) : look(c, limit, true);
     if (receiving == stream)
         receiving = NULL;
     if (!result)
@@ -164,7 +166,7 @@ static PyObject *say_bytes(PyObject *self, PyObject *const *arguments, Py_ssize_
     long waits = one ? patience(self) : 1;
     if (waits > 0 || (all && waits != FOR_EVER) || !size || size > SEND_AT_MOST)
         return NULL;
-    PyObject *stream = Py_NewRef(one->stream), *result = say(c, arguments[0], waits == FOR_EVER);
+    PyObject *stream = Py_NewRef(one->stream), *result = say(c, arguments[0], waits == FOR_EVER, true);
     if (result == handed)
         Py_SETREF(result, resumed(stream, "resume_sending", arguments[0]));
     else if (result == Py_True)
@@ -252,8 +254,66 @@ PyObject *speak_for(PyObject *module, PyObject *type) {
     sockets.receiving_count = PyUnicode_InternFromString("_receiving_count");
     if (!sockets.promised || !sockets.receiving_count)
         return NULL;
+    if (!(sockets.fileno = PyObject_GetAttrString(type, "fileno")))
+        PyErr_Clear(); /* none of them says it in the usual way */
     sockets.type = (PyTypeObject *)Py_NewRef(type);
     Py_RETURN_NONE;
+}
+
+static void keep_known(PyObject *description, PyObject *stream, int64_t fd) {
+    struct known *one = place_known(description);
+    if (one->description != description || one->stream != stream) {
+        Py_XSETREF(one->description, Py_NewRef(description));
+        Py_XSETREF(one->stream, Py_NewRef(stream));
+    }
+    one->fd = fd;
+}
+
+/* Streams of this type are connections', from now on. */
+int know_streams(PyObject *type) {
+    sockets.stream = PyUnicode_InternFromString("stream");
+    sockets.read_ended = PyUnicode_InternFromString("read_ended");
+    sockets.fd = PyUnicode_InternFromString("fd");
+    sockets.remote = (PyTypeObject *)Py_NewRef(type);
+    return sockets.stream && sockets.read_ended && sockets.fd ? 0 : -1;
+}
+
+/* A connection's stream that is not looked at for the first time, and is open for reading. */
+static bool learn(PyObject *description) {
+    PyObject *stream = PyObject_GetAttr(description, sockets.stream), *fd = NULL, *ended = NULL;
+    if (stream && stream != Py_None && sockets.remote && Py_IS_TYPE(stream, sockets.remote)) {
+        fd = PyObject_GetAttr(stream, sockets.fd);
+        ended = PyObject_GetAttr(stream, sockets.read_ended);
+    }
+    int overflow = 0;
+    long number = fd && ended == Py_False && PyLong_CheckExact(fd) ? PyLong_AsLongAndOverflow(fd, &overflow) : 0;
+    if (number > 0 && !overflow)
+        keep_known(description, stream, number);
+    Py_XDECREF(stream);
+    Py_XDECREF(fd);
+    Py_XDECREF(ended);
+    PyErr_Clear();
+    return number > 0 && !overflow;
+}
+
+/* Of a socket's description: its connection, and the stream, borrowed. 0: it has none that is open for reading. */
+int64_t fd_known(PyObject *description, PyObject **stream) {
+    struct known *one = place_known(description);
+    if (one->description != description && !learn(description))
+        return 0;
+    *stream = one->stream;
+    return one->fd;
+}
+
+/* Borrowed, if it is a socket that says its number in the usual way; else NULL. */
+PyObject *number_of_socket(PyObject *file) {
+    if (!sockets.type || !PyObject_TypeCheck(file, sockets.type))
+        return NULL;
+    PyObject *way = PyObject_GetAttrString((PyObject *)Py_TYPE(file), "fileno"), *number = slot(file, sockets.number_at);
+    bool is_usual = way == sockets.fileno;
+    Py_XDECREF(way);
+    PyErr_Clear();
+    return is_usual && number && PyLong_CheckExact(number) && PyLong_AsLong(number) >= 0 ? number : NULL;
 }
 
 /* know(description, stream, fd): a call on this socket has just been made. */
@@ -264,12 +324,7 @@ PyObject *know(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     long long fd = PyLong_AsLongLong(arguments[2]);
     if (fd == -1 && PyErr_Occurred())
         return NULL;
-    struct known *one = place_known(arguments[0]);
-    if (one->description != arguments[0] || one->stream != arguments[1]) {
-        Py_XSETREF(one->description, Py_NewRef(arguments[0]));
-        Py_XSETREF(one->stream, Py_NewRef(arguments[1]));
-    }
-    one->fd = fd;
+    keep_known(arguments[0], arguments[1], fd);
     Py_RETURN_NONE;
 }
 

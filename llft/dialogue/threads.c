@@ -6,12 +6,13 @@
  *     asleep      it waits for another thread only
  *     parked      it waits for connections, or for a time
  *     runnable    it was unparked, or has let others run: it goes on when it is picked
+ *     woken       there is something that it waits for: when it is picked it has its call made
  *     elsewhere   it waits for what is none of a dialogue's
  *
- * A thread that cannot go on gives way. If somebody is runnable, the first of them is picked; else, at a primary, the
- * first of the parked ones that has something, is woken, picked, and has its call made for it; else the network is
- * waited for, by the native thread that is here, while the others wait at their gates. At a backup the log says who
- * was woken, and proves, by an entry of a later pick, that somebody was picked.
+ * A thread that cannot go on gives way. If somebody is runnable or woken, a primary wakes the parked ones that have
+ * something, and the first is picked; else the first of the parked ones that has something is woken, picked, and has its
+ * call made for it; else the network is waited for, by the native thread that is here, while the others wait at their
+ * gates. At a backup the log says who was woken, and proves, by an entry of a later pick, that somebody was picked.
  *
  * Laws:
  *
@@ -19,8 +20,9 @@
  *    thread that is out, or the call that it waits in (`asked`), and the others where the core can have them.
  * 2. A thread waits at its gate, the driver's, and its result is where the driver would put it: whether it comes from
  *    here, or from the core when the dialogue is over, is all the same to it.
- * 3. Nobody is woken while somebody is runnable, but by the core: after some picks without a look at the network it
- *    is left to it. Nor do turns go on for long without such a look, and without what is due.
+ * 3. Whoever is woken while somebody can go on comes behind it: so nobody waits for ever. After some picks the network
+ *    is looked at, or it is left to the core: turns do not go on for long without such a look, and without what is due.
+ * 4. Nobody is woken, stopped or picked unless somebody runs afterwards: else all is as it was (`before_t`).
  */
 
 #include "dialogue.h"
@@ -57,7 +59,11 @@ static thread_t *first_of(int state, bool (*is_meant)(const thread_t *)) {
     return first;
 }
 
-static thread_t *first_runnable(void) { return first_of(RUNNABLE, NULL); }
+/* The first of those that can go on. */
+static thread_t *first_runnable(void) {
+    thread_t *one = first_of(RUNNABLE, NULL), *other = first_of(WOKEN, NULL);
+    return !one || (other && other->place < one->place) ? other : one;
+}
 
 static bool has_something(const thread_t *t) { return is_ready(&t->asked); }
 
@@ -156,7 +162,7 @@ typedef enum { NOBODY_YET, GOES_ON, IS_LEFT } turn_t;
 
 static turn_t make_call(int64_t now_ns, PyObject **result) {
     outcome_t outcome;
-    *result = make_waiting_call(&dialogue.running->asked, now_ns, &outcome);
+    *result = make_waiting_call(&dialogue.running->asked, true, now_ns, &outcome);
     return *result ? GOES_ON : outcome == WAIT ? NOBODY_YET : IS_LEFT;
 }
 
@@ -180,14 +186,102 @@ static turn_t make_call_of(thread_t *woken, int64_t now_ns, PyObject **result) {
     return IS_LEFT;
 }
 
-/* Whoever lets others run, and finds nobody, is picked again. */
-static turn_t pick_again(int64_t now_ns, PyObject **result) {
-    thread_t *me = dialogue.running;
-    me->place = ++dialogue.places;
-    me->has_turned = true;
-    dialogue.turns++;
-    *result = pick(me, now_ns);
-    return GOES_ON;
+/* All that a turn changes before it is certain that it is taken. */
+typedef struct {
+    thread_t threads[THREADS_MAX], *running;
+    int64_t thread, places, turns, picks, pick, calls, last_ns, count;
+    look_t log;
+    size_t called_count, orders_size;
+} before_t;
+
+static void keep_before(before_t *before) {
+    const dialogue_t *d = &dialogue;
+    memcpy(before->threads, d->threads, (size_t)d->thread_count * sizeof *d->threads);
+    before->running = d->running;
+    before->log = look_at_log();
+    before->thread = d->thread, before->places = d->places, before->turns = d->turns, before->picks = d->picks;
+    before->pick = d->pick, before->calls = d->calls, before->last_ns = d->last_ns, before->count = d->count;
+    before->called_count = d->called_count, before->orders_size = d->orders.size;
+}
+
+static void be_as_before(const before_t *before) {
+    dialogue_t *d = &dialogue;
+    memcpy(d->threads, before->threads, (size_t)d->thread_count * sizeof *d->threads);
+    d->running = before->running;
+    pass(&before->log);
+    d->thread = before->thread, d->places = before->places, d->turns = before->turns, d->picks = before->picks;
+    d->pick = before->pick, d->calls = before->calls, d->last_ns = before->last_ns, d->count = before->count;
+    d->called_count = before->called_count, d->orders.size = before->orders_size;
+}
+
+/* Behind all that can go on; at a backup the log has it already, under this number. */
+static void wake(thread_t *t, int64_t number, int64_t now_ns) {
+    int64_t running = dialogue.thread;
+    dialogue.thread = t->number;
+    if (dialogue.live)
+        record_wake();
+    note_call(&(call_t){.kind = WOKE, .time_ns = now_ns, .number = dialogue.live ? dialogue.count : number,
+                        .pick = dialogue.pick});
+    dialogue.thread = running;
+    t->state = WOKEN;
+    t->place = ++dialogue.places;
+    t->has_turned = true;
+}
+
+/* By a primary: all that have something. */
+static void wake_ready(int64_t now_ns) {
+    for (thread_t *t = first_of(PARKED, has_something); t; t = first_of(PARKED, has_something))
+        wake(t, 0, now_ns);
+}
+
+/* By a backup: those that the log says were. */
+static void wake_told(const look_t *behind, thread_t *const *woken, int count, int64_t now_ns) {
+    int64_t number = dialogue.count;
+    pass(behind);
+    for (int at = 0; at < count; at++)
+        wake(woken[at], number + at + 1, now_ns);
+}
+
+static turn_t pick_first(int64_t now_ns, PyObject **result) {
+    thread_t *first = first_runnable();
+    outcome_t outcome;
+    if (!first)
+        return IS_LEFT;
+    if (first->state != WOKEN)
+        return *result = pick(first, now_ns), GOES_ON;
+    if (first->asked.until_ns <= now_ns || dialogue.quantum <= 1)
+        return IS_LEFT; /* the network would be looked at, which cannot be undone */
+    be_picked();
+    let_run(first);
+    dialogue.last_ns = now_ns;
+    dialogue.picks++;
+    *result = make_waiting_call(&first->asked, false, now_ns, &outcome);
+    return *result ? GOES_ON : IS_LEFT;
+}
+
+static turn_t taken(turn_t turn, const before_t *before) {
+    if (turn == IS_LEFT)
+        be_as_before(before);
+    return turn;
+}
+
+/* Who runs stops; whoever has something is woken, and the first that can go on is picked. */
+static turn_t take_turn(int64_t now_ns, PyObject **result) {
+    before_t before;
+    keep_before(&before);
+    stop_running();
+    wake_ready(now_ns);
+    return taken(pick_first(now_ns, result), &before);
+}
+
+/* The same at a backup. */
+static turn_t follow_turn(const look_t *behind, thread_t *const *woken, int count, int64_t now_ns, PyObject **result) {
+    before_t before;
+    keep_before(&before);
+    stop_running();
+    if (count)
+        wake_told(behind, woken, count, now_ns);
+    return taken(pick_first(now_ns, result), &before);
 }
 
 /* However much is here that threads are woken for, what else comes is looked at after some turns, and what is due is
@@ -208,13 +302,9 @@ static turn_t next_live(int64_t now_ns, PyObject **result) {
     if (!may_turn(now_ns, &has_looked))
         return IS_LEFT;
     if (runnable || yields) {
-        if (has_looked && first_of(PARKED, has_something))
-            return IS_LEFT; /* whom the outside has something for is to be woken, too */
-        if (!runnable)
-            return is_calm(now_ns) ? pick_again(now_ns, result) : IS_LEFT;
-        stop_running();
-        *result = pick(runnable, now_ns);
-        return GOES_ON;
+        if (is_far_ahead() || (!runnable && !has_looked && !is_calm(now_ns)))
+            return IS_LEFT;
+        return take_turn(now_ns, result);
     }
     ready = first_of(PARKED, has_something);
     if (ready)
@@ -222,41 +312,52 @@ static turn_t next_live(int64_t now_ns, PyObject **result) {
     return dialogue.running->asked.kind == PARKS ? NOBODY_YET : make_call(now_ns, result);
 }
 
-/* A thread is woken, and what it does is here. */
-static turn_t wake_logged(look_t look, thread_t *woken, int64_t now_ns, PyObject **result) {
-    entry_t entry;
-    next_entry(&look, &entry);
-    if (entry.kind == NOT_YET)
-        return NOBODY_YET;
-    if (!woken || woken->state != PARKED || woken->asked.kind == PARKS || first_runnable())
-        return IS_LEFT;
-    return make_call_of(woken, now_ns, result);
+/* Of whom the log says that it was woken; NULL: that is the core's. */
+static thread_t *woken_one(int64_t number) {
+    thread_t *t = thread_of(number);
+    bool waits = t && (t->state == PARKED || t == dialogue.running);
+    return waits && (t->asked.kind == RECEIVES || t->asked.kind == SELECTS) ? t : NULL;
+}
+
+/* Those that the log says were woken; how many, and the entry behind. -1: it is the core's. */
+static int look_for_woken(thread_t **woken, look_t *passed, entry_t *entry) {
+    look_t look = look_at_log();
+    for (int count = 0;; count++) {
+        *passed = look;
+        next_entry(&look, entry);
+        if (entry->kind != WAKE || entry->pick != dialogue.pick)
+            return entry->kind == OTHER || (entry->kind != NOT_YET && entry->pick < dialogue.pick) ? -1 : count;
+        if (count == THREADS_MAX || !(woken[count] = woken_one(entry->thread)))
+            return -1;
+    }
 }
 
 static turn_t next_logged(int64_t now_ns, PyObject **result) {
-    thread_t *runnable = first_runnable();
+    thread_t *woken[THREADS_MAX], *runnable = first_runnable();
     bool yields = dialogue.running->asked.kind == YIELDS, parks = yields || dialogue.running->asked.kind == PARKS, has_looked;
+    look_t passed;
     if (!may_turn(now_ns, &has_looked))
         return IS_LEFT;
-    look_t look = look_at_log();
     entry_t entry;
-    next_entry(&look, &entry);
-    if (entry.kind == OTHER || (entry.kind != NOT_YET && entry.pick < dialogue.pick))
+    int count = look_for_woken(woken, &passed, &entry);
+    bool is_known = entry.kind != NOT_YET, is_later = is_known && entry.pick > dialogue.pick;
+    if (count < 0)
         return IS_LEFT;
-    bool is_later = entry.kind != NOT_YET && entry.pick > dialogue.pick;
-    if (is_later || (entry.kind == NOT_YET && (runnable || yields) && parks && is_alone())) {
-        if (!runnable)
-            return yields ? pick_again(now_ns, result) : IS_LEFT;
-        stop_running();
-        *result = pick(runnable, now_ns);
-        return GOES_ON;
+    if (count && !is_known)
+        return NOBODY_YET;
+    if (count == 1 && !runnable && !yields)
+        return woken[0] == dialogue.running ? make_call(now_ns, result) : make_call_of(woken[0], now_ns, result);
+    if (count)
+        return is_later ? follow_turn(&passed, woken, count, now_ns, result) : IS_LEFT;
+    if (is_later || (!is_known && (runnable || yields) && parks && is_alone())) {
+        if (!is_known && runnable && runnable->state == WOKEN)
+            return NOBODY_YET;
+        return runnable || yields ? follow_turn(&passed, woken, 0, now_ns, result) : IS_LEFT;
     }
     if (yields)
         return IS_LEFT; /* not proven yet, or somebody was woken who comes behind it */
-    if (entry.kind == NOT_YET)
+    if (!is_known)
         return NOBODY_YET;
-    if (entry.kind == WAKE && entry.thread != dialogue.thread)
-        return wake_logged(look, thread_of(entry.thread), now_ns, result);
     return parks ? IS_LEFT : make_call(now_ns, result);
 }
 
@@ -334,9 +435,13 @@ PyObject *park(PyObject *module, PyObject *counted) {
     return result;
 }
 
-/* Whether it was parked and can be unparked, and now can run. */
+/* Whether it was parked and can be unparked, and now can run. One that was woken might find nothing. */
 static bool make_runnable(thread_t *t) {
     bool can_be = t->asked.kind == PARKS || (t->asked.kind == SELECTS && t->asked.is_interruptible);
+    if (t->state == WOKEN && can_be) {
+        t->state = RUNNABLE;
+        return t->has_turned = true;
+    }
     if ((t->state != ASLEEP && t->state != PARKED) || !can_be)
         return false;
     t->state = RUNNABLE;
@@ -345,21 +450,24 @@ static bool make_runnable(thread_t *t) {
     return true;
 }
 
-/* unpark(thread): True, False; None: it goes the usual way. */
-PyObject *unpark(PyObject *module, PyObject *number) {
+/* unpark(thread, counted), as it is if it is not said: True, False; None: it goes the usual way. */
+PyObject *unpark(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     (void)module;
     int64_t now_ns = monotonic_ns();
-    long long value = PyLong_AsLongLong(number);
+    if (count < 1 || count > 2)
+        return PyErr_Format(PyExc_TypeError, "a thread and whether it is counted expected");
+    long long value = PyLong_AsLongLong(arguments[0]);
+    bool is_counted = count < 2 || arguments[1] == Py_True;
     if (value == -1 && PyErr_Occurred())
         return NULL;
     thread_t *t = has_threads() ? thread_of(value) : NULL;
-    if (!t || t->state == ELSEWHERE || !is_here(now_ns) || is_spent() || !may_be_made(LEVELS_NEEDED))
+    if (!t || t->state == ELSEWHERE || !is_here(now_ns) || is_spent() || (is_counted && !may_be_made(LEVELS_NEEDED)))
         Py_RETURN_NONE;
     bool is_unparked = make_runnable(t);
     note_birth_of(dialogue.unpark_kind, is_unparked ? TRUE_TAG : FALSE_TAG);
     spend(now_ns);
     dialogue.turns++;
-    return was_made() < 0 ? NULL : PyBool_FromLong(is_unparked);
+    return is_counted && was_made() < 0 ? NULL : PyBool_FromLong(is_unparked);
 }
 
 /* yield_turn(counted): True: the others have run, and it is picked again; None: it goes the usual way. */

@@ -67,12 +67,15 @@ spent: Callable[[], int] = _count.spent
 set_spent: Callable[[int], None] = _count.set_spent
 
 
-def end_calls_with(collect: Callable[[], None], interrupt: Callable[[], None]) -> None:
+def end_calls_with(
+    collect: Callable[[], None], interrupt: Callable[[], None], resume: Callable[[], object]
+) -> None:
     """Behind a call that was made in a dialogue: of a collection that is due, and of what the main thread was
-    asked for meanwhile."""
+    asked for meanwhile. `resume`: of one that the core was handed."""
     if native is not None:
         native.collect_with(collect)
         native.interrupt_with(interrupt)
+        native.resume_with(resume)
 
 
 def function(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,13 +155,13 @@ def yield_turn(*, counted: bool) -> bool:
 
 def unpark(thread: int) -> bool | None:
     """The same: None: it goes the usual way."""
-    made: bool | None = None if native is None else native.unpark(thread)
+    made: bool | None = None if native is None else native.unpark(thread, True)
     return made
 
 
 def send(fd: int, payload: bytes, patient: bool) -> Any:
     """The same: True if it is said."""
-    return None if native is None else native.send(fd, payload, patient)
+    return None if native is None else native.send(fd, payload, patient, True)
 
 
 HANDED: object = None if native is None else native.HANDED
@@ -168,6 +171,12 @@ def speak_for(kind: type) -> None:
     """Of sockets: where a dialogue is, their bytes need no way through Python."""
     if native is not None:
         native.speak_for(kind)
+
+
+def select_for(*parts: Any) -> Any:
+    """Of sets of descriptors: where all that they have to ask is lent, they need no way through Python. The
+    select that does so, or None."""
+    return None if native is None else native.select_for(*parts)
 
 
 def lock_for(kind: type, allowance: int, price_of_trylock: int) -> None:

@@ -7,6 +7,7 @@ import select as _select
 import stat
 from collections.abc import Sequence
 
+from llft.core.determinizer.operations import Result
 from llft.interpose import passage, threads
 from llft.interpose.descriptors import Asked, Description, Ready, Watched, table
 from llft.interpose.locks import interruptible
@@ -20,6 +21,11 @@ _native_fstat = posix.fstat
 
 Event = tuple[int, int]
 """A descriptor's number and its mask."""
+
+
+def has_company() -> bool:
+    """Without other threads and signals nobody could change a set, or what is in it, meanwhile."""
+    return bool(passage.ordered or threads.count() or interruptible())
 
 
 class _AlwaysReady(Description):
@@ -88,9 +94,15 @@ class Interests(Watched):
         return self._events(numbers, wait([*interests, *self._additions()], timeout_ns))
 
     def _additions(self) -> list[Interest]:
-        """Without other threads and signals nobody could add to the set meanwhile."""
-        some = passage.ordered or threads.count() or interruptible()
-        return [(_Additions(self), True, False)] if some else []
+        return [(_Additions(self, self.version), True, False)] if has_company() else []
+
+    def go_on(
+        self, numbers: Sequence[int], found: list[Interest], version: int, answer: Result, timeout_ns: int
+    ) -> list[Event]:
+        """A wait that was begun in C, when the set had this version."""
+        additions: list[Interest] = [(_Additions(self, version), True, False)] if has_company() else []
+        events = self._events(numbers, go_on([*found, *additions], answer, timeout_ns))
+        return self.wait(timeout_ns) if not events and version != self.version and timeout_ns < 0 else events
 
     def _wait_as_planned(self, plan: Plan, timeout_ns: int) -> list[Event]:
         additions = self._additions()
@@ -113,10 +125,10 @@ class Interests(Watched):
 class _Additions(Description):
     """Ready when something was added to a set since."""
 
-    def __init__(self, interests: Interests) -> None:
+    def __init__(self, interests: Interests, version: int) -> None:
         super().__init__()
         self._interests = interests
-        self._version = interests.version
+        self._version = version
 
     def probe(self, reading: bool, writing: bool, asked: Asked) -> Ready:
         return self._interests.version != self._version, False

@@ -65,7 +65,7 @@ def enter(port: Port) -> None:
     _port = port
     current = port.current
     ordered = port.ordered()
-    counting.end_calls_with(_end_call, _interrupt_if_main)
+    counting.end_calls_with(_end_call, _interrupt_if_main, resume)
 
 
 def port() -> Port:
@@ -88,12 +88,20 @@ def call(operation: Operation) -> Result:
 def select(operation: Select) -> Result:
     """In a dialogue if there is one, else the usual way."""
     made = counting.select(operation)
-    if made is counting.HANDED:
-        return resume()
-    if not isinstance(made, int):
+    if made is not counting.HANDED and not isinstance(made, int):
         answer: Result = made
         return answer
-    return call(operation if made == operation.timeout_ns else operation._replace(timeout_ns=made))
+    return select_on(made, operation.fds, operation.writing, operation.interruptible)
+
+
+def select_on(
+    made: object, fds: tuple[int, ...], writing: tuple[int, ...], interruptible: bool = True
+) -> Result:
+    """What was begun in a dialogue, and is not done there: HANDED, or with this timeout."""
+    if made is counting.HANDED:
+        return resume()
+    assert isinstance(made, int)
+    return call(Select(fds, made, writing, interruptible))
 
 
 def park(timeout_ns: int) -> bool:

@@ -49,7 +49,8 @@ class Listener(Watched):
 class Reception:
     def __init__(self) -> None:
         self.listeners: dict[Address, Listener] = {}
-        self._hall: dict[int, bytes] = {}
+        self.hall: dict[int, bytes] = {}
+        """By descriptor: what those have said so far who have not said what they want."""
 
     def open(self, address: Address) -> Listener:
         listener = self.listeners[address] = Listener(address)
@@ -77,12 +78,12 @@ class Reception:
 
     def is_empty(self) -> bool:
         """Nobody has come whom the program has not accepted."""
-        return not self._hall and not any(listener.arrivals for listener in self.listeners.values())
+        return not self.hall and not any(listener.arrivals for listener in self.listeners.values())
 
     def ask(self, asked: Asked) -> None:
-        if len(self._hall) < HALL_MAX:
+        if len(self.hall) < HALL_MAX:
             asked.reading[DOOR] = None
-        for fd in self._hall:
+        for fd in self.hall:
             asked.reading[fd] = None
 
     def advance(self, answered: Answered) -> None:
@@ -94,21 +95,21 @@ class Reception:
                 assert isinstance(accepted, tuple)
                 fd = accepted[0]
                 assert isinstance(fd, int)
-                self._hall[fd] = b""
-        for fd in [fd for fd in self._hall if fd in answered.readable]:
+                self.hall[fd] = b""
+        for fd in [fd for fd in self.hall if fd in answered.readable]:
             answered.readable.discard(fd)
-            head = self._hall.pop(fd, None)
+            head = self.hall.pop(fd, None)
             if head is not None:
                 self._greet(fd, head)
 
     def _greet(self, fd: int, head: bytes) -> None:
         data = passage.call(Receive(fd, PREAMBLE_BYTES - len(head), blocking=False))
         if data == WOULD_BLOCK:
-            self._hall[fd] = head
+            self.hall[fd] = head
         elif not isinstance(data, bytes) or not data:
             passage.call(Close(fd))
         elif len(head) + len(data) < PREAMBLE_BYTES:
-            self._hall[fd] = head + data
+            self.hall[fd] = head + data
         else:
             self._show_in(fd, head + data)
 

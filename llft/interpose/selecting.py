@@ -14,12 +14,16 @@ import select as _select
 from collections.abc import Iterable
 from typing import Any
 
-from llft.interpose import passage
+from llft.core.determinizer.operations import Result
+from llft.interpose import counting, passage
 from llft.interpose.descriptors import Asked, Description, Ready, number_of, on_forget, system_error, table
-from llft.interpose.interests import READING, WRITING, Event, Interests, description_of
+from llft.interpose.interests import READING, WRITING, Event, Interests, description_of, has_company
 from llft.interpose.monitor import entered
+from llft.interpose.reception import reception
 from llft.interpose.refusing import RefusedError
-from llft.interpose.waiting import wait
+from llft.interpose.streams import Local, Remote
+from llft.interpose.tcp import TcpSocket
+from llft.interpose.waiting import Interest, go_on, wait
 
 POLLIN, POLLOUT, POLLPRI, POLLNVAL = _select.POLLIN, _select.POLLOUT, _select.POLLPRI, _select.POLLNVAL
 EPOLLET, EPOLLONESHOT = _select.EPOLLET, _select.EPOLLONESHOT
@@ -35,9 +39,24 @@ def select(
     interests = [(description_of(number_of(file)), True, False) for file in reading]
     interests += [(description_of(number_of(file)), False, True) for file in writing]
     found = wait(interests, -1 if timeout is None else _nanoseconds(timeout, 1e9))
-    readable = [file for file, ready in zip(reading, found, strict=False) if ready[0]]
-    writable = [file for file, ready in zip(writing, found[len(reading) :], strict=True) if ready[1]]
+    return _files([*reading, *writing], len(reading), found)
+
+
+def _files(
+    files: list[Any], reading_count: int, found: list[Ready]
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """Of those that are ready: first those to be read, then those to be written."""
+    pairs = list(zip(files, found, strict=True))
+    readable = [file for file, ready in pairs[:reading_count] if ready[0]]
+    writable = [file for file, ready in pairs[reading_count:] if ready[1]]
     return readable, writable, []
+
+
+def _select_on(
+    files: list[Any], reading_count: int, interests: list[Interest], answer: Result, timeout_ns: int
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """A select that was begun in C."""
+    return _files(files, reading_count, go_on(interests, answer, timeout_ns))
 
 
 def _nanoseconds(timeout: float, unit: float) -> int:
@@ -176,5 +195,11 @@ def _checked(eventmask: int) -> int:
     return eventmask
 
 
+_in_dialogues = counting.select_for(
+    *(TcpSocket, Remote, Local, table.descriptions, reception.hall),
+    *(has_company, passage.select_on, Interests.go_on, _select_on, select, Epoll),
+)
+
+
 def replacements() -> dict[str, dict[str, object]]:
-    return {"select": {"select": select, "poll": Poll, "epoll": Epoll}}
+    return {"select": {"select": _in_dialogues or select, "poll": Poll, "epoll": Epoll}}

@@ -61,7 +61,18 @@ _DIALOGUE = (
         f"llft/dialogue/{name}.c"
         for name in (
             *("account", "acks", "asking", "backlog", "beating", "calls", "forgetting", "fragments", "gates"),
-            *("journal", "lane", "lending", "locks", "order", "relay", "socket", "threads", "waiting"),
+            *(
+                "journal",
+                "lane",
+                "lending",
+                "locks",
+                "order",
+                "relay",
+                "selecting",
+                "socket",
+                "threads",
+                "waiting",
+            ),
         )
     ),
     "llft/dialogue/dialogue.h",

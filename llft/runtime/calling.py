@@ -14,10 +14,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llft import originals
 from llft.core import events
-from llft.core.determinizer.operations import Operation, Park, Receive, Result, Select
+from llft.core.determinizer.operations import (
+    WOULD_BLOCK,
+    Operation,
+    Park,
+    RandomBytes,
+    ReadClock,
+    Receive,
+    Result,
+    Select,
+    Send,
+    Unpark,
+)
 from llft.past.birth_log import OPERATION_KINDS
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.dialogues import MAY_TALK, native
+from llft.runtime.dialogue_kinds import MAY_TALK
+from llft.runtime.dialogues import native
 from llft.runtime.lending import LENT_AFTER
 
 if TYPE_CHECKING:
@@ -27,10 +39,12 @@ FRAMES_NEEDED: Final = 200  # by a step of the core and what follows: several ti
 
 
 class Calling:
-    __slots__ = ("_driver",)
+    __slots__ = ("_driver", "made")
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self.made: dict[str, int] = {}
+        """How many went through the core, by kinds; for people."""
 
     def call(self, operation: Operation) -> Result:
         driver = self._driver
@@ -101,6 +115,8 @@ class Calling:
                 self._see_to_outside()
             if may_talk and driver.dialogues.lend(thread, operation):
                 return True
+            name = type(operation).__name__
+            self.made[name] = self.made.get(name, 0) + 1
             at_once = self._at_once(thread, operation, kind)
             if not at_once:
                 self._invoke(thread, operation, kind)
@@ -167,15 +183,36 @@ class Calling:
 def _talk(operation: Operation) -> tuple[Operation | None, Any]:
     """Make the call in the dialogue that is lent for it: the call that is left to be made, or None, and then
     the result, or HANDED."""
+    if isinstance(operation, Select):
+        fds, timeout_ns, writing, interruptible = operation
+        result = native.select(fds, timeout_ns, writing, interruptible, False)
+        if isinstance(result, int):
+            return Select(fds, result, writing, interruptible), None
+        return None, result
+    if isinstance(operation, Receive) and not operation.blocking:
+        return _look(operation)
+    result = _talk_plainly(operation)
+    return operation if result is None else None, result
+
+
+def _look(operation: Receive) -> tuple[Operation | None, Any]:
+    found = None if operation.peek else native.look(operation.fd, operation.limit, False)
+    return operation if found is None else None, WOULD_BLOCK if found is True else found
+
+
+def _talk_plainly(operation: Operation) -> Any:
+    """None: it is left to be made."""
     if isinstance(operation, Receive):
-        result = native.receive(operation.fd, operation.limit, False)
-        return operation if result is None else None, result
-    if isinstance(operation, Park):
-        result = native.park(False)
-        return operation if result is None else None, result
-    assert isinstance(operation, Select)
-    fds, timeout_ns, writing, interruptible = operation
-    result = native.select(fds, timeout_ns, writing, interruptible, False)
-    if isinstance(result, int):
-        return Select(fds, result, writing, interruptible), None
-    return None, result
+        return None if operation.peek else native.receive(operation.fd, operation.limit, False)
+    if isinstance(operation, Send):
+        said = native.send(operation.fd, operation.payload, operation.blocking, False)
+        return len(operation.payload) if said is True else said
+    if isinstance(operation, ReadClock):
+        return native.read_clock(operation.clock_id)
+    if isinstance(operation, RandomBytes):
+        return native.draw(operation.size)
+    if isinstance(operation, Unpark):
+        return native.unpark(operation.thread, False)
+    if isinstance(operation, Park) and operation.timeout_ns < 0:
+        return native.park(False)
+    return None

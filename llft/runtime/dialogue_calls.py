@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from llft.core.determinizer.operations import Operation, Park, Receive, Select, Send
+from llft.core.determinizer.operations import (
+    Operation,
+    Park,
+    RandomBytes,
+    ReadClock,
+    Receive,
+    Select,
+    Send,
+)
 from llft.core.dialogue_remote import Remote
 
 
@@ -13,9 +21,16 @@ def awaited(operation: Operation) -> list[int]:
     if isinstance(operation, Receive):
         waits = operation.blocking and not operation.peek and operation.limit > 0
         return [operation.fd] if waits else []
-    if isinstance(operation, Select) and operation.timeout_ns != 0:
+    if isinstance(operation, Select):
         return list(dict.fromkeys([*operation.fds, *operation.writing]))
     return []
+
+
+def concerned(operation: Operation) -> list[int] | None:
+    """Those that one is about which does not wait. None: it is not made in a dialogue."""
+    if isinstance(operation, Receive):
+        return [operation.fd] if operation.limit > 0 and not operation.peek else None
+    return [operation.fd] if isinstance(operation, Send) else None if isinstance(operation, Park) else []
 
 
 def waits_for_another(operation: Operation) -> bool:
@@ -40,5 +55,7 @@ def operation_of(kind: str, *what: Any) -> Operation:
         return Select(*what)
     if kind == "park":
         return Park(-1)
+    if kind in ("clock", "random"):
+        return ReadClock(*what) if kind == "clock" else RandomBytes(*what)
     fd, limit, blocking = what
     return Receive(fd, limit, blocking, False)

@@ -24,3 +24,5 @@ RANDOM_BYTES: Final = OPERATION_KINDS[RandomBytes]
 PARK: Final = OPERATION_KINDS[Park]
 KINDS_OF_TURNS: Final = (PARK, OPERATION_KINDS[Unpark], OPERATION_KINDS[Yield])
 KINDS: Final[Kinds] = (RECEIVE, SEND, OPERATION_KINDS[ReadClock], SELECT, RANDOM_BYTES)
+MAY_TALK: Final = frozenset((*KINDS, PARK, OPERATION_KINDS[Unpark]))
+"""Those that a dialogue is lent for."""

@@ -5,8 +5,9 @@ inside its dialogue, without the lock; whoever takes it back then makes the thre
 thread, when it finds that out, waits for its result as ever (`Driver.resume`).
 
 It is lent whether the thread has to wait or not: a server that is behind its clients never has to, and
-would stay on the slow way, and behind. A dialogue that ends after a call or two costs more than it saves. So
-where that happens the next ones are not lent, for longer and longer; one that lasts makes good for all.
+would stay on the slow way, and behind. Behind one that ended the next is lent for any call: the rest of a
+request would cost more outside than all of it inside. One that ends after a call or two costs more than it
+saves. So where that happens the next ones are not lent, for longer and longer; one that lasts makes good.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from llft.identifiers import NO_BIRTH, BirthId
 from llft.journal.record import Stamp
 from llft.past.birth_log import OPERATION_KINDS, encode_result
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.dialogue_calls import awaited, is_timed, on_line, operation_of, waits_for_another
-from llft.runtime.dialogue_kinds import KINDS, KINDS_OF_TURNS, PARK, RECEIVE, SELECT
+from llft.runtime.dialogue_calls import awaited, concerned, is_timed, on_line, operation_of, waits_for_another
+from llft.runtime.dialogue_kinds import KINDS, KINDS_OF_TURNS, RECEIVE
 from llft.runtime.dialogue_line import Line, beating_on, note_taken, with_line
 from llft.runtime.dialogue_witness import be_told
 from llft.runtime.native.pulse import NoPulse, Pulse
@@ -44,8 +45,6 @@ else:
 
 NOTHING: Final = encode_result(RECEIVE, WOULD_BLOCK)
 """What the birth log has of a read that found nothing."""
-MAY_TALK: Final = frozenset((RECEIVE, SELECT, PARK))
-"""Kinds of calls that a dialogue is lent for."""
 WORTH_IT: Final = 4
 """Calls."""
 SKIPPED_MAX: Final = 256
@@ -55,9 +54,9 @@ NOBODY: Final = 0
 """Number of no thread."""
 
 
-def dialogue_statistics() -> dict[str, int]:
+def dialogue_statistics() -> dict[str, Any]:
     """How often they were lent, what was heard and said in them, and why they ended."""
-    found: dict[str, int] = {} if native is None else native.dialogue_statistics()
+    found: dict[str, Any] = {} if native is None else native.dialogue_statistics()
     return found
 
 
@@ -67,7 +66,7 @@ def _stamp(standing: Standing, time_ns: int) -> Stamp:
 
 class Dialogues:
     __slots__ = (
-        *("_births", "_driver", "_fds", "_fellow", "_lent_to", "_members"),
+        *("_births", "_driver", "_fds", "_fellow", "_goes_on", "_lent_to", "_members"),
         *("_selected", "_selecting", "_skipped", "_skipping"),
         *("deadline_ns", "lazy_ns", "leaving", "line", "patience_ns", "pulse", "refused", "was_left"),
     )
@@ -77,6 +76,8 @@ class Dialogues:
         self._lent_to: ApplicationThread | None = None
         self._fds: list[int] = []
         """Of the connections that are lent."""
+        self._goes_on = False
+        """Dialogues follow one another: whichever call comes next is worth one."""
         self._births: list[BirthId] = []
         """Of the primaries at the other ends."""
         self._fellow = NO_BIRTH
@@ -123,9 +124,14 @@ class Dialogues:
 
     def lend(self, thread: ApplicationThread, operation: Operation) -> bool:
         """For its call, which may have to wait, or at a backup is made from the log. Lock held."""
-        fds = self._of_several(thread, operation) or awaited(operation)
-        if native is None or self.line is None or not (fds or waits_for_another(operation)):
+        if native is None or self.line is None:
             return False
+        fds = self._of_several(thread, operation) or awaited(operation)
+        if not fds and not waits_for_another(operation):
+            about = concerned(operation)
+            if about is None or not self._goes_on or self._driver.application.witness is not None:
+                return False
+            fds = self._fds or about
         if self.leaving is not None or self._skipped < self._skipping:
             self._skipped += 1
             return False
@@ -137,8 +143,10 @@ class Dialogues:
             why_not = self._lend(thread, fds, self.line)
         except Exception:  # noqa: BLE001 (the driver's invariant 4)
             self._driver.die("on lending a dialogue")
+        self._goes_on = not why_not
         if why_not:
             self.refused[why_not] = self.refused.get(why_not, 0) + 1
+            self._fds = []
         return not why_not
 
     def _of_several(self, thread: ApplicationThread, operation: Operation) -> list[int]:

@@ -13,6 +13,7 @@ from llft.runtime.dialogues import dialogue_statistics
 from llft.runtime.stacks import stacks
 
 if TYPE_CHECKING:
+    from llft.runtime.driver import Driver
     from llft.runtime.replica_process import ReplicaProcess
 
 Answer = dict[str, Any]
@@ -62,6 +63,11 @@ def _is_whole(process: ReplicaProcess) -> bool:
     return core.has_state and not process.driver.application.replaying
 
 
+def _of_dialogues(driver: Driver) -> Answer:
+    """And of calls that went through the core, by kinds."""
+    return {**dialogue_statistics(), "refused": driver.dialogues.refused, "outside": driver.calling.made}
+
+
 def _status(process: ReplicaProcess) -> Answer:
     process.tell_changes()
     core = process.core
@@ -96,7 +102,7 @@ def _status(process: ReplicaProcess) -> Answer:
         "checkpoints": process.checkpoints.statistics(),
         "transport": process.transport.statistics(),
         "pulse": process.pulse.statistics(),
-        "dialogues": {**dialogue_statistics(), "refused": process.driver.dialogues.refused},
+        "dialogues": _of_dialogues(process.driver),
         "statistics": statistics,
         "uptime_s": (originals.monotonic_ns() - process.started_ns) / 1e9,
     }

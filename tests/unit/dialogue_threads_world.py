@@ -37,7 +37,7 @@ class OverError(Exception):
 
 
 PATIENCE_S = 20.0
-TALKED_ABOUT = (Receive, Select, Park)
+TALKED_ABOUT = (Receive, Select, Park, Send, Unpark)
 
 
 class Threaded:
@@ -230,6 +230,22 @@ class Threaded:
             else:
                 with self._lock:
                     self.server.step(events.MessageReceived(self.server.heard.popleft()))
+            self.settle()
+
+    def hear_at_once(self) -> None:
+        """All that is on its way, before any of its threads makes another call."""
+        self.settle()
+        while self.server.heard:
+            if self.server.is_talking:
+                woken = _woken()
+                with self._lock:  # or the dialogue might end before all of it is there
+                    self.server.feed(len(self.server.heard))
+                while self.server.is_talking and _woken() == woken:
+                    os.sched_yield()
+            else:
+                with self._lock:
+                    while self.server.heard:
+                        self.server.step(events.MessageReceived(self.server.heard.popleft()))
             self.settle()
 
     def break_off(self) -> None:

@@ -395,7 +395,7 @@ class Server(Member):
     def is_talking(self) -> bool:
         return self.talks and bool(dialogues.native.is_talking())
 
-    def lend(self, operation: Receive | Select | None = None, ident: int = 0) -> bool:
+    def lend(self, operation: Operation | None = None, ident: int = 0) -> bool:
         core, timers = self.core, self.core.timers
         usual, while_beating = core.next_deadline, timers.deadline_while_beating
         core.next_deadline = lambda: time.monotonic_ns() + self.lasts_ns
@@ -697,8 +697,11 @@ class Line:
 
     def rest(self) -> list[bytes]:
         """What was put and not taken."""
-        receive = self._datagrams.receive
-        return [data for sock in (self._hearing, self._own) for *_, data, _ in receive(sock.fileno(), 256)]
+        left: list[bytes] = []
+        for sock in (self._hearing, self._own):
+            while found := self._datagrams.receive(sock.fileno(), 256):
+                left += [data for *_, data, _ in found]
+        return left
 
     @property
     def hears_batches(self) -> bool:

@@ -244,6 +244,38 @@ def test_a_call_that_waits_is_handed_over_once(native: Any, name: str, operation
     world.close()
 
 
+@pytest.mark.parametrize("operation", [ReadClock(1), RandomBytes(8)])
+def test_what_a_backup_reads_is_handed_over_too(native: Any, operation: ReadClock | RandomBytes) -> None:
+    world = World()
+    backup = world.backup
+    backup.talks = True
+    call = native.draw if isinstance(operation, RandomBytes) else native.read_clock
+    thread, found = talking_thread(backup, lambda: call(operation[0]))
+    backup.take_back()
+    thread.join(10)
+    assert found == [native.HANDED]
+    assert backup.handed == [operation]
+    backup.dialogues.was_noticed()
+    world.close()
+
+
+def test_a_backup_waits_for_a_reading_in_its_dialogue(native: Any) -> None:
+    """It is told of it with what follows: outside it would wait as long."""
+    world = World()
+    backup, client, primary = world.backup, world.client, world.primary
+    backup.talks = True
+    thread, found = talking_thread(backup, lambda: native.read_clock(0))
+    assert primary.call(ReadClock(0))
+    told = primary.result
+    assert primary.call(Send(1, b"the time"))
+    client.hear()
+    assert client.call(Send(1, b"thank you"))
+    backup.feed(len(backup.heard))
+    thread.join(10)
+    assert found == [told]
+    world.close()
+
+
 def test_who_was_stopped_says_nothing_more(world: World, native: Any) -> None:
     """It may have been replaced meanwhile: the core is to find that out first."""
     primary = world.primary

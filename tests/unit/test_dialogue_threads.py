@@ -72,11 +72,13 @@ class Run:
         seed: int,
         *,
         talks: str,
+        at_once: bool = False,
         programs: list[Program] = PROGRAM,
         connections: int = CONNECTIONS,
         limits: Limits | None = None,
     ) -> None:
-        self.draw = random.Random(seed)
+        """`at_once`: datagrams come all together, so that several threads have something to do."""
+        self.draw, self.at_once = random.Random(seed), at_once
         self.world = World(limits, connections=connections)
         self.servers = {name: Threaded(getattr(self.world, name), programs) for name in ("primary", "backup")}
         if talks:
@@ -86,15 +88,17 @@ class Run:
 
     def go(self, rounds: int) -> None:
         for _ in range(rounds):
-            for fd in self.draw.choices(self.world.fds, k=self.draw.choice([1, 1, 1, 2, 3])):
+            for fd in self.draw.choices(self.world.fds, k=self.draw.choice([1, 1, 1, 2, 3, 6])):
                 client, number = self.world.ends[fd]
                 assert client.call(Send(number, self.draw.randbytes(self.draw.choice([1, 9, 60]))))
-            self.servers["primary"].hear()
+            primary = self.servers["primary"]
+            (primary.hear_at_once if self.at_once else primary.hear)()
             for client, number in self.world.ends.values():
                 client.hear()
                 client.call(Receive(number, 1 << 16, blocking=False))
+            backup = self.servers["backup"]
             if self.draw.random() < 0.7:
-                self.servers["backup"].hear()
+                (backup.hear_at_once if self.at_once else backup.hear)()
             if self.draw.random() < 0.2:
                 for server in self.servers.values():
                     server.break_off()
@@ -141,6 +145,29 @@ def test_it_is_afterwards_as_if_it_had_been_stepped(runs: list[Run], seed: int, 
         assert asleep == its_asleep
     calls = talking.servers[talks].in_dialogue
     assert calls > 20, "hardly anything was said in dialogues"
+
+
+@pytest.mark.parametrize("talks", ["primary", "backup"])
+@pytest.mark.parametrize("seed", range(12))
+def test_threads_that_are_woken_together_take_their_turns_alike(
+    runs: list[Run], seed: int, talks: str
+) -> None:
+    """Who is woken while others can go on comes behind them, in a dialogue too."""
+    run = Run(seed, talks=talks, at_once=True)
+    runs.append(run)
+    run.go(25)
+    run.end()
+    (primary, _), (backup, _) = run.kept()
+    assert primary["entries"] == backup["entries"]
+    assert primary["counts"][-1] == backup["counts"][-1]
+    # That the last thread was picked, or stopped, is proven by what comes next.
+    assert primary["past"][: len(backup["past"])] == backup["past"]
+    assert len(primary["past"]) - len(backup["past"]) < CONNECTIONS
+    talking = run.servers[talks]
+    assert not run.servers["backup"].server.resets
+    assert talking.in_dialogue > 20, "hardly anything was said in dialogues"
+    refused = talking.server.dialogues.refused.get("threads", 0)
+    assert refused < len(PROGRAM), "but for those that are to be started, they can be lent"
 
 
 def test_a_turn_that_cannot_be_made_leaves_it_to_the_core(runs: list[Run]) -> None:

@@ -24,7 +24,7 @@ from llft.wire.header import HEADER_BYTES
 from llft.wire.messages import MessageType
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
-from tests.unit.dialogue_world import World
+from tests.unit.dialogue_world import SECOND, World
 
 pytestmark = pytest.mark.reference
 
@@ -297,6 +297,39 @@ def test_a_thread_that_selects_is_lent_all_of_it_for_a_read(new_world: NewWorld)
         assert primary.result == b"served at once"
         assert primary.talk(Send(fd, b"yes"))
     assert not primary.line.taken_count
+
+
+@pytest.mark.parametrize(
+    "operation", [ReadClock(0), Send(1, b"well"), RandomBytes(4), Select((1,), 0, (), interruptible=True)]
+)
+def test_behind_a_dialogue_the_next_one_is_lent_for_any_call(
+    new_world: NewWorld, native: Any, operation: Operation
+) -> None:
+    """What is left of a request would cost more outside than all of it does inside."""
+    primary = new_world(SEVERAL).primary
+    primary.talks, primary.lasts_ns = True, 100 * SECOND
+    if not isinstance(operation, Select):
+        assert not primary.lend(operation), "there was none before it"
+    assert primary.lend()
+    for _ in range(4):
+        assert primary.talk(ReadClock(0))
+    primary.take_back()
+    assert primary.lend(operation)
+    assert primary.talk(operation)
+
+
+def test_whoever_is_refused_one_is_lent_none_for_calls_that_do_not_wait(new_world: NewWorld) -> None:
+    primary = new_world(0).primary
+    primary.talks, primary.lasts_ns = True, 100 * SECOND
+    assert primary.lend()
+    for _ in range(4):
+        assert primary.talk(ReadClock(0))
+    primary.take_back()
+    primary.core.messaging.silent = True
+    assert not primary.lend(ReadClock(0))
+    primary.core.messaging.silent = False
+    assert not primary.lend(ReadClock(0)), "it is not looked at for each of them"
+    assert primary.lend()
 
 
 def test_what_was_taken_is_looked_at_first(new_world: NewWorld) -> None:
