@@ -25,12 +25,7 @@ from llft.wire.order import CONNECTION, PRIMARY_VIEW, REMOTE_VIEW, Entry
 if TYPE_CHECKING:
     from llft.core.replica import Replica
 
-_FLAGS: dict[MessageKind, int] = {
-    "data": 0,
-    "connect": CONNECT,
-    "half_close": HALF_CLOSE,
-    "close": HALF_CLOSE,
-}
+_FLAGS: dict[str, int] = {"data": 0, "connect": CONNECT, "half_close": HALF_CLOSE, "close": HALF_CLOSE}
 _PIPE: Final = Failure("EPIPE")
 _REFUSED_REASON: Final = "refused"
 
@@ -121,6 +116,11 @@ class VirtualSockets:
             self.connecting[fd] = self.replica.now_ns + bound_ns
             self.replica.deadline_hint(self.connecting[fd])
         return None
+
+    def connected(self, fd: int) -> None:
+        connection = self.messaging.table.by_fd.get(fd)
+        if connection is not None:
+            connection.established = True
 
     def refuse_overdue(self, now_ns: int) -> bool:
         """D-02: a connect that nobody serves is refused after a bounded time."""

@@ -169,11 +169,20 @@ static bool follows_from_whole(const connection_t *c, const message_t *message, 
     return true;
 }
 
-/* The next `size` bytes of what was received, and their checksum if they are many; what is used up is delivered. */
-static PyObject *take_bytes(connection_t *c, int64_t size, uint32_t *checksum) {
+static uint32_t checksum_of(PyObject *data) {
+    return crc32_of((const uint8_t *)PyBytes_AS_STRING(data), (size_t)PyBytes_GET_SIZE(data));
+}
+
+/* The next `size` bytes of what was received, and their checksum, if they are a message or many; what is used up is
+ * delivered. The checksum of a message is needed again when it is forgotten, and its bytes are in no cache by then. */
+static PyObject *take_bytes(connection_t *c, int64_t size, bool *has_checksum, uint32_t *checksum) {
     message_t *first = &c->received.items[c->received.first];
     bool is_whole = !c->read_offset && PyBytes_GET_SIZE(first->payload) == size;
-    bool has_checksum = size >= LARGE_BYTES && follows_from_whole(c, first, size, checksum);
+    if (is_whole && !first->has_checksum) {
+        first->checksum = checksum_of(first->payload);
+        first->has_checksum = true;
+    }
+    *has_checksum = (is_whole || size >= LARGE_BYTES) && follows_from_whole(c, first, size, checksum);
     PyObject *data = is_whole ? Py_NewRef(first->payload) : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (!data)
         Py_FatalError("no memory for what was received");
@@ -197,8 +206,10 @@ static PyObject *take_bytes(connection_t *c, int64_t size, uint32_t *checksum) {
         }
     }
     c->delivered_bytes += size;
-    if (!has_checksum && size >= LARGE_BYTES)
-        *checksum = crc32_of((const uint8_t *)PyBytes_AS_STRING(data), (size_t)size);
+    if (!*has_checksum && size >= LARGE_BYTES) {
+        *checksum = checksum_of(data);
+        *has_checksum = true;
+    }
     return data;
 }
 
@@ -211,8 +222,9 @@ static int64_t mark_of_last(bool decoded) {
 
 PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool decoded, int64_t now_ns) {
     int64_t before = c->delivered_position;
+    bool has_checksum;
     uint32_t checksum = 0;
-    PyObject *data = take_bytes(c, size, &checksum);
+    PyObject *data = take_bytes(c, size, &has_checksum, &checksum);
     c->used = true;
     if (c->delivered_position != before && c->delivered_timestamp > dialogue.clock)
         dialogue.clock = c->delivered_timestamp;
@@ -225,8 +237,8 @@ PyObject *deliver(connection_t *c, int64_t size, int64_t limit, bool woken, bool
         last->is_marked = !last->mark;
     }
     if (dialogue.journalling)
-        c->delivered_digest = size < LARGE_BYTES ? digest_on(c->delivered_digest, data)
-                                                 : crc32_joined(c->delivered_digest, checksum, (size_t)size);
+        c->delivered_digest = has_checksum ? crc32_joined(c->delivered_digest, checksum, (size_t)size)
+                                           : digest_on(c->delivered_digest, data);
     note_birth_of_known(dialogue.receive_kind, data, checksum);
     note_call(&(call_t){.connection = (int)(c - dialogue.connections), .time_ns = now_ns, .number = dialogue.count,
                         .pick = dialogue.pick, .size = size, .so_far = c->delivered_bytes,

@@ -35,26 +35,82 @@ static uint64_t power(unsigned n) {
 
 static uint64_t far[2], near[2]; /* what is 64 or 16 bytes further on; its low and its high half */
 
+/* x^64 divided by the polynomial, its rest apart: 33 bits, reversed. */
+static uint64_t quotient_of_x64(void) {
+    uint64_t found = 1; /* x^32 */
+    uint32_t rest = 0xedb88320u; /* x^32, without as much of the polynomial */
+    for (int place = 1; place <= 32; place++) {
+        found |= (uint64_t)(rest & 1) << place;
+        rest = rest >> 1 ^ (rest & 1 ? 0xedb88320u : 0);
+    }
+    return found;
+}
+
 FOLDING static __m128i folded(__m128i sum, __m128i by, __m128i next) {
     __m128i low = _mm_clmulepi64_si128(sum, by, 0x00), high = _mm_clmulepi64_si128(sum, by, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/* At least 64 bytes. Four sums, each of every fourth 16 bytes, so that multiplications overlap; then they
- * are one. What is left of 16 bytes has the same CRC as all before, and the tables finish it. */
+static uint64_t middle; /* what is 32 bits further on, of what is 32 bits long */
+static uint64_t modulus, quotient; /* the polynomial, and what x^64 has of it; bits reversed as well */
+
+FOLDING static __m128i low_half(__m128i of) { return _mm_and_si128(of, _mm_setr_epi32(-1, 0, 0, 0)); }
+
+/* What is left of 64 bits, of which the first are the low ones, by Barrett's way: how often the polynomial goes into
+ * them is known of their first half. */
+FOLDING static uint32_t left_of_8(__m128i all) {
+    __m128i by = _mm_set_epi64x((int64_t)quotient, (int64_t)modulus);
+    __m128i times = low_half(_mm_clmulepi64_si128(low_half(all), by, 0x10));
+    return (uint32_t)_mm_extract_epi32(_mm_xor_si128(all, _mm_clmulepi64_si128(times, by, 0x00)), 1);
+}
+
+/* The CRC of 16 bytes, which is what is left of them 32 bits further on: first they are 12 bytes, then 8. */
+FOLDING static uint32_t left_of_16(__m128i all) {
+    __m128i by = _mm_set_epi64x((int64_t)middle, (int64_t)near[1]);
+    all = _mm_xor_si128(_mm_clmulepi64_si128(all, by, 0x00), _mm_srli_si128(all, 8));
+    all = _mm_xor_si128(_mm_clmulepi64_si128(low_half(all), by, 0x10), _mm_srli_si128(all, 4));
+    return left_of_8(all);
+}
+
+/* A sum, and the last 1 to 15 bytes behind it: as many of the sum's first bytes go further on as there are of those, and
+ * these come behind its last ones. `end`: of the data, of which there are 16 bytes at least. */
+FOLDING static __m128i with_rest(__m128i sum, const uint8_t *end, size_t rest) {
+    static const uint8_t places[48] = {
+        128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0,   1,   2,   3,   4,   5,   6,   7,
+        8,   9,   10,  11,  12,  13,  14,  15,  128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
+    };
+    __m128i to_end = _mm_loadu_si128((const __m128i *)(places + rest));         /* its first bytes, behind zeros */
+    __m128i to_start = _mm_loadu_si128((const __m128i *)(places + 16 + rest));  /* its last bytes, before zeros */
+    __m128i last = _mm_loadu_si128((const __m128i *)(end - 16));
+    __m128i is_sum = _mm_cmplt_epi8(to_start, _mm_setzero_si128());
+    __m128i behind = _mm_or_si128(_mm_shuffle_epi8(sum, to_start), _mm_and_si128(is_sum, last));
+    return folded(_mm_shuffle_epi8(sum, to_end), _mm_loadu_si128((const __m128i *)near), behind);
+}
+
+FOLDING static uint32_t finished(__m128i sum, const uint8_t *at, size_t size) {
+    __m128i by = _mm_loadu_si128((const __m128i *)near);
+    for (; size >= 16; size -= 16, at += 16) sum = folded(sum, by, _mm_loadu_si128((const __m128i *)at));
+    return left_of_16(size ? with_rest(sum, at + size, size) : sum);
+}
+
+/* At least 16 bytes. Of many four sums, each of every fourth 16 bytes, so that multiplications overlap; then they are one. No
+ * tables: the kernel's own work would have put them out of the cache. */
 FOLDING static uint32_t by_multiplying(uint32_t crc, const uint8_t *data, size_t size) {
-    const __m128i *at = (const __m128i *)data;
-    __m128i by = _mm_loadu_si128((const __m128i *)far), sums[4];
-    for (int k = 0; k < 4; k++) sums[k] = _mm_loadu_si128(at++);
-    sums[0] = _mm_xor_si128(sums[0], _mm_cvtsi32_si128((int)crc));
-    for (size -= 64; size >= 64; size -= 64)
-        for (int k = 0; k < 4; k++) sums[k] = folded(sums[k], by, _mm_loadu_si128(at++));
+    __m128i first = _mm_xor_si128(_mm_loadu_si128((const __m128i *)data), _mm_cvtsi32_si128((int)crc));
+    if (size < 64) return finished(first, data + 16, size - 16);
+    __m128i by = _mm_loadu_si128((const __m128i *)far), sums[4] = {first};
+    for (int k = 1; k < 4; k++) sums[k] = _mm_loadu_si128((const __m128i *)data + k);
+    for (size -= 64, data += 64; size >= 64; size -= 64, data += 64)
+        for (int k = 0; k < 4; k++) sums[k] = folded(sums[k], by, _mm_loadu_si128((const __m128i *)data + k));
     by = _mm_loadu_si128((const __m128i *)near);
     for (int k = 1; k < 4; k++) sums[k] = folded(sums[k - 1], by, sums[k]);
-    for (; size >= 16; size -= 16) sums[3] = folded(sums[3], by, _mm_loadu_si128(at++));
-    uint8_t rest[16];
-    _mm_storeu_si128((__m128i *)rest, sums[3]);
-    return by_tables(by_tables(0, rest, sizeof rest), (const uint8_t *)at, size);
+    return finished(sums[3], data, size);
+}
+
+/* Of two numbers of 32 bits: 63 bits, one place too low. */
+FOLDING static uint32_t product_by_multiplying(uint32_t one, uint32_t other) {
+    __m128i both = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)one), _mm_cvtsi32_si128((int)other), 0x00);
+    return left_of_8(_mm_slli_epi64(both, 1));
 }
 
 /* The same with four sums of 64 bytes each, which is four times as fast, for what is long. */
@@ -88,10 +144,11 @@ WIDE static uint32_t by_multiplying_wide(uint32_t crc, const uint8_t *data, size
     by = everywhere(far);
     for (int k = 1; k < 4; k++) sums[k] = folded_wide(sums[k - 1], by, sums[k]);
     for (; size >= 64; data += 64, size -= 64) sums[3] = folded_wide(sums[3], by, _mm512_loadu_si512(data));
-    uint8_t rest[64];
-    _mm512_storeu_si512(rest, sums[3]);
-    crc = by_multiplying(0, rest, sizeof rest);
-    return size ? by_tables(crc, data, size) : crc;
+    __m128i sum = _mm512_castsi512_si128(sums[3]), step = _mm_loadu_si128((const __m128i *)near);
+    sum = folded(sum, step, _mm512_extracti32x4_epi32(sums[3], 1));
+    sum = folded(sum, step, _mm512_extracti32x4_epi32(sums[3], 2));
+    sum = folded(sum, step, _mm512_extracti32x4_epi32(sums[3], 3));
+    return finished(sum, data, size);
 }
 
 static void begin_multiplying(void) {
@@ -102,11 +159,15 @@ static void begin_multiplying(void) {
     far[0] = power(512 + 32), far[1] = power(512 - 32);
     near[0] = power(128 + 32), near[1] = power(128 - 32);
     farther[0] = power(2048 + 32), farther[1] = power(2048 - 32);
+    middle = power(64);
+    modulus = (uint64_t)0xedb88320u << 1 | 1;
+    quotient = quotient_of_x64();
 }
 #else
 enum { can_multiply = 0, can_multiply_wide = 0, WIDE_BYTES = 256 };
 static uint32_t by_multiplying_wide(uint32_t crc, const uint8_t *data, size_t size) { return by_tables(crc, data, size); }
 static uint32_t by_multiplying(uint32_t crc, const uint8_t *data, size_t size) { return by_tables(crc, data, size); }
+static uint32_t product_by_multiplying(uint32_t one, uint32_t other) { return one & other; }
 static void begin_multiplying(void) {}
 #endif
 
@@ -126,7 +187,7 @@ void crc32_begin(void) {
 
 uint32_t crc32_over(uint32_t crc, const uint8_t *data, size_t size) {
     if (size >= WIDE_BYTES && can_multiply_wide) return by_multiplying_wide(crc, data, size);
-    return size >= 64 && can_multiply ? by_multiplying(crc, data, size) : by_tables(crc, data, size);
+    return size >= 16 && can_multiply ? by_multiplying(crc, data, size) : by_tables(crc, data, size);
 }
 
 uint32_t crc32_of(const uint8_t *data, size_t size) { return ~crc32_over(0xffffffffu, data, size); }
@@ -136,6 +197,7 @@ uint32_t crc32_of(const uint8_t *data, size_t size) { return ~crc32_over(0xfffff
 /* The product of two polynomials, modulo the one of this CRC. */
 static uint32_t product(uint32_t one, uint32_t other) {
     uint32_t sum = 0;
+    if (can_multiply) return product_by_multiplying(one, other);
     for (uint32_t bit = 0x80000000u; bit; bit >>= 1) {
         if (one & bit) sum ^= other;
         other = other >> 1 ^ (other & 1 ? 0xedb88320u : 0);

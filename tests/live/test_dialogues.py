@@ -113,6 +113,7 @@ def test_nothing_is_lost_doubled_or_changed(
         with replicated(home, "client", words, config=config) as client:
             let_it_go_on(client)
             assert all(heard > 0 for heard in heard_in_dialogues(server)), heard_in_dialogues(server)
+            until("follow in dialogues", lambda: min(heard_in_dialogues(client)) > BETWEEN // OUTSIDE_AT_MOST)
             for strike in strokes(server, client):
                 strike()
                 let_it_go_on(client)

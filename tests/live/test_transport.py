@@ -85,6 +85,20 @@ def received(transport: Transport, count: int, seconds: float = 2.0) -> list[byt
     return found
 
 
+def connected_sockets(port: int) -> list[tuple[int, str]]:
+    """Of this process, with that port at the other end: their numbers, and the addresses there."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(name))) as sock:
+                ip, number = sock.getpeername()
+        except (OSError, ValueError):
+            continue
+        if number == port:
+            found.append((int(name), ip))
+    return found
+
+
 def test_multicast_reaches_the_others_and_not_oneself(opened: Opened) -> None:
     port = free_port()
     ann, bob, cat = (opened(n, MulticastAddressing(GROUP, HERE, port)) for n in (1, 2, 3))
@@ -132,6 +146,50 @@ def test_without_the_filter_the_envelope_tells(opened: Opened, monkeypatch: pyte
     ann.multicast(GROUP, b"hello")
     assert received(ann, 1, 0.1) == []
     assert ann.statistics()["dropped_own"] == 1
+
+
+@pytest.mark.skipif(not compiled_udp.AVAILABLE, reason="only the compiled lane has ways")
+def test_a_group_that_is_talked_with_has_a_way_of_its_own(opened: Opened) -> None:
+    """From the same address as all else, which goes on hearing what is for this process."""
+    port = free_port()
+    ann = opened(1, MulticastAddressing(GROUP, HERE, port), CompiledUdpTransport)
+    bob = opened(2, MulticastAddressing(OTHER_GROUP, HERE, port), CompiledUdpTransport, group_id=OTHER_GROUP)
+    cat = opened(3, MulticastAddressing(OTHER_GROUP, HERE, port), CompiledUdpTransport, group_id=OTHER_GROUP)
+    bob.multicast(GROUP, b"request")
+    assert received(ann, 1) == [b"request"]
+    for word in (b"reply", b"another"):
+        assert ann.line(birth(2), OTHER_GROUP) is not None
+        ann.multicast(OTHER_GROUP, word)
+        for member in (bob, cat):
+            assert received(member, 1) == [word]
+    assert [ends for _, ends in connected_sockets(port)] == [multicast_ip(OTHER_GROUP)]
+    bob.transmit(birth(1), b"for you")
+    assert received(ann, 1) == [b"for you"]
+    ann.multicast(GROUP, b"of our own")
+    assert received(ann, 1, 0.1) == []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with pytest.raises(OSError, match="in use"):
+            stranger.bind(ann.address)
+
+
+@pytest.mark.skipif(not compiled_udp.AVAILABLE, reason="only the compiled lane has ways")
+def test_ways_are_bounded_and_go_with_the_transport(opened: Opened) -> None:
+    port = free_port()
+    ann = opened(1, MulticastAddressing(GROUP, HERE, port), CompiledUdpTransport)
+    bob = opened(2, MulticastAddressing(GROUP, HERE, port), CompiledUdpTransport)
+    bob.multicast(GROUP, b"hello")
+    assert received(ann, 1) == [b"hello"]
+    groups = range(OTHER_GROUP, OTHER_GROUP + 2 * compiled_udp.WAYS_MAX)
+    for group in groups:
+        assert ann.line(birth(2), group) is not None
+        ann.multicast(group, b"nobody hears it")
+    assert {ends for _, ends in connected_sockets(port)} == {
+        multicast_ip(group) for group in groups[-compiled_udp.WAYS_MAX :]
+    }
+    assert ann.statistics()["lost_at_sending"] == 0
+    ann.close()
+    assert connected_sockets(port) == []
 
 
 def test_a_group_does_not_hear_another_and_can_be_spoken_to(opened: Opened) -> None:

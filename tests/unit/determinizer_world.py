@@ -85,6 +85,9 @@ class FakeConnections:
     def connect_state(self, fd: int) -> Literal[True] | Failure | None:
         return self.descriptors[fd].connected
 
+    def connected(self, fd: int) -> None:
+        self.descriptors[fd].connected = True
+
     def touched(self) -> None:
         """Anything may have happened to any of them."""
 
@@ -155,6 +158,14 @@ class FakeConnections:
 
     def output(self) -> dict[int, list[tuple[str, bytes, int]]]:
         return {fd: descriptor.written for fd, descriptor in self.descriptors.items()}
+
+    def established(self) -> list[int]:
+        """Those that the program opened, and that are connected."""
+        return [
+            fd
+            for fd, descriptor in self.descriptors.items()
+            if descriptor.connected is True and "connect" in [kind for kind, _, _ in descriptor.written]
+        ]
 
 
 class Program:

@@ -81,6 +81,9 @@ class Connections:
     def connect_state(self, fd: int) -> Literal[True] | Failure | None:
         return REFUSED if self.by_fd[fd].group_id == DEAD_GROUP else True
 
+    def connected(self, fd: int) -> None:
+        """This world has no backups."""
+
     def touched(self) -> None:
         """Anything may have happened to any of them."""
 

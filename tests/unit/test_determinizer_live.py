@@ -101,6 +101,7 @@ def test_a_backup_does_what_the_primary_did(mode: ThreadMode, seed: int) -> None
     assert follower.determinizer.caught_up
     assert follower.program.finished
     assert follower.outcome() == primary.outcome()
+    assert follower.connections.established() == primary.connections.established()
     assert follower.log == []
 
 

@@ -163,7 +163,10 @@ class Reproduction:
             if outcome is not True and not isinstance(outcome, Failure):
                 raise diverged(thread, operation, entry)
             fd = outside.connecting.pop(thread)
-            return outcome if isinstance(outcome, Failure) else fd
+            if isinstance(outcome, Failure):
+                return outcome
+            self._connections.connected(fd)
+            return fd
         if type(outcome) is not int or outcome != operation.group_id:
             raise diverged(thread, operation, entry)
         outside.opened[thread] = self._connections.open(operation.group_id)
@@ -173,6 +176,7 @@ class Reproduction:
         outcome = self._outcome(thread, operation, entry)
         if outcome is True:
             self._outside.descriptors.unsettled.pop(operation.fd, None)
+            self._connections.connected(operation.fd)
             return True
         return self._failure(thread, operation, entry, True)
 

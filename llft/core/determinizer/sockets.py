@@ -55,6 +55,9 @@ class Connections(Protocol):
     def connect_state(self, fd: int) -> Literal[True] | Failure | None:
         """None: still connecting."""
 
+    def connected(self, fd: int) -> None:
+        """At a backup: the log says that it is."""
+
     def pending_accept(self) -> ConnectionId | None:
         """The first connection that waits to be accepted."""
 

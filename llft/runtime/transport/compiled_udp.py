@@ -7,14 +7,17 @@ It is there where the compiled lane is.
 from __future__ import annotations
 
 import _socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from llft import originals
+from llft.errors import MisuseError
 from llft.identifiers import BirthId, GroupId
 from llft.runtime.transport import sockets
 from llft.runtime.transport.envelope import BIRTH, DATAGRAM_PURPOSE, Channel, Version, gmac_keys
+from llft.runtime.transport.interface import Address
 from llft.runtime.transport.keys import KeyRing
+from llft.runtime.transport.multicast import MulticastAddressing
 from llft.runtime.transport.senders import NOWHERE
 from llft.runtime.transport.udp import BATCH_DATAGRAMS, UdpTransport
 
@@ -30,6 +33,8 @@ else:
     Datagrams, BY_INSTRUCTIONS = CompiledDatagrams, GMAC_BEST > 0
 AVAILABLE: Final = Datagrams is not None
 LINE_DESTINATIONS_MAX: Final = 16
+WAYS_MAX: Final = 16
+"""As C has it: to so many groups, those that are talked with."""
 _PORT_BITS: Final = 16
 _PORT_MASK: Final = (1 << _PORT_BITS) - 1
 
@@ -56,6 +61,8 @@ class CompiledUdpTransport(UdpTransport):
         )
         sockets.be_patient(self._sockets[-1])
         self._filenos = tuple(sock.fileno() for sock in reversed(self._sockets))
+        self._ways: dict[Address, originals.Socket] = {}
+        """Connected ones, the newest last."""
         self._now_ns = 0
 
     def _set_service_port(self, port: int) -> None:
@@ -110,8 +117,26 @@ class CompiledUdpTransport(UdpTransport):
         destinations = self._destinations(group_id)
         if sender is None or len(destinations) > LINE_DESTINATIONS_MAX:
             return None
+        self._lead_to(destinations)
         newest = sender.windows[Channel.TO_GROUP].newest
         return self._datagrams, self._filenos[0], newest, BIRTH.pack(*birth_id), destinations
+
+    def _lead_to(self, destinations: Sequence[Address]) -> None:
+        """By a socket of its own, where it is one group's address. If there can be none, as before."""
+        if len(destinations) != 1 or destinations[0] in self._ways:
+            return
+        if not isinstance(self._addressing, MulticastAddressing):
+            return  # a process may be silent there, and what it says comes from there
+        try:
+            way = self._addressing.way_to(self._sending, destinations[0])
+        except (OSError, MisuseError):
+            return
+        oldest = next(iter(self._ways)) if len(self._ways) == WAYS_MAX else None
+        left = None if oldest is None else self._ways.pop(oldest)
+        self._ways[destinations[0]] = way
+        self._datagrams.set_ways([(to, sock.fileno()) for to, sock in self._ways.items()])
+        if left is not None:
+            left.close()
 
     def fellow_line(self, birth_id: BirthId, group_id: GroupId) -> tuple[bytes, int, int, Any, Any] | None:
         sender = self._opener.senders.of_birth(birth_id)
@@ -145,10 +170,14 @@ class CompiledUdpTransport(UdpTransport):
 
     def close(self) -> None:
         self._datagrams.close()
+        for way in self._ways.values():
+            way.close()
         super().close()
 
     def abandon(self) -> None:
         self._datagrams.close()
+        for way in self._ways.values():
+            way.detach()
         super().abandon()
 
     def statistics(self) -> dict[str, int]:

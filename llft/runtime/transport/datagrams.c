@@ -49,6 +49,7 @@ enum {
     PIECES_MAX = 8,
     BATCH_BYTES = 65000,
     SEGMENTS_MAX = 64,
+    WAYS_MAX = 16,
 };
 
 static const uint8_t CRC_PADDING[MAC_BYTES - CRC_BYTES] = "llft, no key";
@@ -61,9 +62,17 @@ typedef union {
     uint8_t bytes[CMSG_SPACE(sizeof(int))];
 } control_for_receiving;
 
+/* A socket that is connected with where it leads: for what goes there the kernel need not look for a route. */
+typedef struct {
+    struct sockaddr_in to;
+    int fd;
+} way_t;
+
 typedef struct {
     PyObject_HEAD
     int sending_fd;
+    way_t ways[WAYS_MAX];
+    int way_count;
     size_t largest;
     uint8_t prefix[PREFIX_BYTES];
     uint8_t own_birth[BIRTH_BYTES];
@@ -183,11 +192,27 @@ static int count_sent(Datagrams *self, ssize_t done, size_t size) {
     return 0;
 }
 
+/* By which socket it leaves, and what that has to be told. */
+typedef struct {
+    int fd;
+    const struct sockaddr_in *to;
+    socklen_t size;
+} exit_t;
+
+static exit_t exit_to(const Datagrams *self, const struct sockaddr_in *to) {
+    for (int i = 0; i < self->way_count; i++) {
+        const way_t *way = &self->ways[i];
+        if (way->to.sin_addr.s_addr == to->sin_addr.s_addr && way->to.sin_port == to->sin_port)
+            return (exit_t){way->fd, NULL, 0};
+    }
+    return (exit_t){self->sending_fd, to, sizeof *to};
+}
+
 static int send_to(Datagrams *self, const struct sockaddr_in *address, size_t size) {
+    exit_t exit = exit_to(self, address);
     ssize_t done;
     do {
-        done = sendto(self->sending_fd, self->outgoing, size, MSG_DONTWAIT, (const struct sockaddr *)address,
-                      sizeof *address);
+        done = sendto(exit.fd, self->outgoing, size, MSG_DONTWAIT, (const struct sockaddr *)exit.to, exit.size);
     } while (done < 0 && errno == EINTR);
     return count_sent(self, done, size);
 }
@@ -461,11 +486,12 @@ static int send_scattered(Datagrams *self, const datagram_piece *pieces, int cou
     put_crc(crc, mac);
     parts[count + 1] = (struct iovec){mac, MAC_BYTES};
     for (int i = 0; i < to_count; i++) {
-        struct msghdr message = {.msg_name = (void *)&to[i], .msg_namelen = sizeof to[i], .msg_iov = parts,
+        exit_t exit = exit_to(self, &to[i]);
+        struct msghdr message = {.msg_name = (void *)exit.to, .msg_namelen = exit.size, .msg_iov = parts,
                                  .msg_iovlen = (size_t)count + 2};
         ssize_t done;
         do {
-            done = sendmsg(self->sending_fd, &message, MSG_DONTWAIT);
+            done = sendmsg(exit.fd, &message, MSG_DONTWAIT);
         } while (done < 0 && errno == EINTR);
         if (count_sent(self, done, HEADER_BYTES + length + MAC_BYTES) < 0) return -1;
     }
@@ -494,11 +520,12 @@ static int send_segments(Datagrams *self, const struct sockaddr_in *to) {
     control.header = (struct cmsghdr){.cmsg_level = IPPROTO_UDP, .cmsg_type = UDP_SEGMENT,
                                       .cmsg_len = CMSG_LEN(sizeof segment)};
     memcpy(CMSG_DATA(&control.header), &segment, sizeof segment);
-    struct msghdr message = {.msg_name = (void *)to, .msg_namelen = sizeof *to, .msg_iov = &all, .msg_iovlen = 1,
+    exit_t exit = exit_to(self, to);
+    struct msghdr message = {.msg_name = (void *)exit.to, .msg_namelen = exit.size, .msg_iov = &all, .msg_iovlen = 1,
                              .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     ssize_t done;
     do {
-        done = sendmsg(self->sending_fd, &message, MSG_DONTWAIT);
+        done = sendmsg(exit.fd, &message, MSG_DONTWAIT);
     } while (done < 0 && errno == EINTR);
     if (done < 0 && (errno == EINVAL || errno == EIO || errno == EMSGSIZE || errno == ENOPROTOOPT || errno == EOPNOTSUPP)) {
         self->cannot_segment = 1; /* this kernel, or the way that packets take; if it is the size, the next ones say so */
@@ -509,12 +536,13 @@ static int send_segments(Datagrams *self, const struct sockaddr_in *to) {
 }
 
 static int send_one_by_one(Datagrams *self, const struct sockaddr_in *to) {
+    exit_t exit = exit_to(self, to);
     for (size_t i = 0; i < self->batched; i++) {
         size_t size = i + 1 < self->batched ? self->segment : self->last_segment;
         ssize_t done;
         do {
-            done = sendto(self->sending_fd, self->batch + i * self->segment, size, MSG_DONTWAIT,
-                          (const struct sockaddr *)to, sizeof *to);
+            done = sendto(exit.fd, self->batch + i * self->segment, size, MSG_DONTWAIT,
+                          (const struct sockaddr *)exit.to, exit.size);
         } while (done < 0 && errno == EINTR);
         if (count_sent(self, done, size) < 0) return -1;
     }
@@ -669,6 +697,27 @@ static PyObject *set_prefix(Datagrams *self, PyObject *value) {
     Py_RETURN_NONE;
 }
 
+/* In place of those that were: addresses, each with a socket that is connected with it. */
+static PyObject *set_ways(Datagrams *self, PyObject *ways) {
+    way_t read[WAYS_MAX];
+    PyObject *all = PySequence_Fast(ways, "ways are a sequence");
+    Py_ssize_t count = all ? PySequence_Fast_GET_SIZE(all) : -1;
+    int failed = count < 0;
+    if (count > WAYS_MAX) {
+        PyErr_SetString(PyExc_ValueError, "too many ways");
+        failed = 1;
+    }
+    for (Py_ssize_t i = 0; !failed && i < count; i++) {
+        PyObject *one = PySequence_Fast_GET_ITEM(all, i), *pair;
+        failed = !PyArg_ParseTuple(one, "Oi", &pair, &read[i].fd) || read_address(pair, &read[i].to) < 0;
+    }
+    Py_XDECREF(all);
+    if (failed) return NULL;
+    memcpy(self->ways, read, (size_t)count * sizeof *read);
+    self->way_count = (int)count;
+    Py_RETURN_NONE;
+}
+
 /* Its numbers may be another's from now on. */
 static PyObject *close_it(Datagrams *self, PyObject *unused) {
     PyMem_Free(self->outgoing);
@@ -676,6 +725,7 @@ static PyObject *close_it(Datagrams *self, PyObject *unused) {
     PyMem_RawFree(self->incoming);
     self->outgoing = self->incoming = self->batch = NULL;
     self->sending_fd = -1;
+    self->way_count = 0;
     Py_RETURN_NONE;
 }
 
@@ -700,6 +750,7 @@ static PyMethodDef METHODS[] = {
     {"send", (PyCFunction)send_data, METH_VARARGS, "send(data, channel, addresses): sealed once, to each."},
     {"receive", (PyCFunction)receive, METH_VARARGS, "receive(fd, most): what has come and is authentic; more than that if they came together."},
     {"set_prefix", (PyCFunction)set_prefix, METH_O, "set_prefix(prefix): of what is sealed from now on."},
+    {"set_ways", (PyCFunction)set_ways, METH_O, "set_ways(ways): pairs of an address and a socket's number, by which what goes there leaves."},
     {"close", (PyCFunction)close_it, METH_NOARGS, "close(): nothing is sent or received from now on."},
     {"counts", (PyCFunction)counts, METH_NOARGS, "counts(): by name."},
     {NULL, NULL, 0, NULL},

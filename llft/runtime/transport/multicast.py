@@ -10,6 +10,7 @@ import _socket
 from collections.abc import Sequence
 from typing import Final
 
+from llft import originals
 from llft.identifiers import GroupId
 from llft.runtime.transport import sockets
 from llft.runtime.transport.interface import Address
@@ -31,12 +32,30 @@ class MulticastAddressing:
         self._port = port
         self._destinations: dict[GroupId, tuple[Address, ...]] = {}
 
-    def prepare(self, sender: _socket.socket) -> _socket.socket:
-        """Lets the unicast socket send to groups, and opens the one that hears one's own group."""
+    def _let_send(self, sender: _socket.socket) -> bytes:
         interface = _socket.inet_aton(self._interface)
         sender.setsockopt(_socket.IPPROTO_IP, _socket.IP_MULTICAST_IF, interface)
         sender.setsockopt(_socket.IPPROTO_IP, _socket.IP_MULTICAST_TTL, 1)
         sender.setsockopt(_socket.IPPROTO_IP, _socket.IP_MULTICAST_LOOP, 1)
+        return interface
+
+    def way_to(self, sender: _socket.socket, destination: Address) -> originals.Socket:
+        """A socket with the sender's address that is connected with a group's: the kernel has looked for the
+        route once. It hears nothing, for nothing comes from there. OSError, MisuseError: not now."""
+        way = sockets.open_socket(_socket.SOCK_DGRAM)
+        try:
+            with sockets.sharing_address(sender, way):
+                way.bind(sender.getsockname())
+            self._let_send(way)
+            way.connect(destination)
+        except OSError:
+            way.close()
+            raise
+        return way
+
+    def prepare(self, sender: _socket.socket) -> _socket.socket:
+        """Lets the unicast socket send to groups, and opens the one that hears one's own group."""
+        interface = self._let_send(sender)
         hearing = sockets.open_socket(_socket.SOCK_DGRAM)
         # Several members on one host share the address; each gets every datagram.
         hearing.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)

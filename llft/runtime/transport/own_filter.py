@@ -34,13 +34,14 @@ Code = list[tuple[int, int, int, int]]
 
 
 def without_own(birth_id: BirthId) -> Code:
-    """Shorter ones than an envelope pass: they are counted as what they are."""
+    """Shorter ones than an envelope pass: they are counted as what they are. The last word comes first: there
+    processes of one host differ, so that what others say passes at once."""
     words = struct.unpack(">4I", BIRTH.pack(*birth_id))
     place = _UDP_HEADER_BYTES + BIRTH_START
     code = [(_LOAD_LENGTH, 0, 0, 0), (_UNLESS_AT_LEAST, 0, 2 * len(words) + 1, place + BIRTH.size)]
-    for index, word in enumerate(words):
+    for index in reversed(range(len(words))):
         code.append((_LOAD_WORD, 0, 0, place + 4 * index))
-        code.append((_UNLESS_EQUAL, 0, 2 * (len(words) - index) - 1, word))
+        code.append((_UNLESS_EQUAL, 0, 2 * index + 1, words[index]))
     return [*code, _DROP, _PASS]
 
 

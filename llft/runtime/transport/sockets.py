@@ -10,7 +10,8 @@ import errno
 import fcntl
 import select
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from llft import originals
@@ -57,6 +58,18 @@ def be_patient(sock: originals.Socket) -> None:
     (`llft/dialogue/waiting.c`). All others say so."""
     sock.setblocking(True)
     sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, PATIENCE.pack(0, PATIENCE_US))
+
+
+@contextmanager
+def sharing_address(sock: _socket.socket, other: _socket.socket) -> Iterator[None]:
+    """The other one may be bound where the first one is. Before and after nobody else may: that one does not
+    share, whatever those do that were bound with it."""
+    other.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    try:
+        yield
+    finally:
+        sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 0)
 
 
 def accept(listener: originals.Socket) -> originals.Socket:
