@@ -111,10 +111,12 @@ class Durability:
     def begin_primary(self, backups: list[BirthId]) -> None:
         """Counts go on from view to view; what others have performed they say anew, and until then it is
         believed that they have histories: output waits for them."""
+        if not self.wanted:
+            return  # nothing was ever counted
         self._counts, self._ends, self._left_out = [], [], {}
         self._progress_ns = self.replica.now_ns
-        self._unheard = set(backups) if self.wanted else set()
-        self._performed = dict.fromkeys(backups, 0) if self.wanted else {}
+        self._unheard = set(backups)
+        self._performed = dict.fromkeys(backups, 0)
 
     @property
     def covers_committed(self) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from llft.core.determinizer.engine import MAIN_THREAD
 from llft.core.determinizer.operations import Result
 from llft.identifiers import NO_VIEW, BirthId, GroupId, ThreadId, ViewId
 from llft.journal.batch import Batch
-from llft.journal.record import Record
+from llft.journal.record import Record, Stamp
+
+_new_tuple: Final = tuple.__new__
+"""A record is a named tuple; to call it would only pass its fields on, in Python."""
 
 
 class Multicast(NamedTuple):
@@ -80,10 +83,38 @@ class ResetApplication(NamedTuple):
     """A view that it had proposed and not concluded; its new birth says so (`Started`)."""
 
 
-class WriteRecord(NamedTuple):
-    """Write to the journal."""
+class WriteRecord:
+    """Write to the journal. What the core records becomes a record when somebody wants it: it records most at
+    a change of the primary, when clients wait."""
 
-    record: Record
+    __match_args__: ClassVar = ("record",)
+
+    def __init__(
+        self,
+        record: Record | None,
+        kind: Any = None,
+        time_ns: int = 0,
+        group_id: GroupId = 0,
+        birth_id: Any = None,
+        view: Any = None,
+        fields: Any = (),
+    ) -> None:
+        self._made = record
+        self._kind = kind
+        self._time_ns = time_ns
+        self._group_id = group_id
+        self._birth_id = birth_id
+        self._view = view
+        self._fields = fields
+
+    @property
+    def record(self) -> Record:
+        made = self._made
+        if made is None:
+            stamp = Stamp(self._time_ns, self._group_id, self._birth_id, self._view)
+            kind, fields = self._kind, (stamp, *self._fields)
+            made = self._made = _new_tuple(kind, fields) if type(kind) is type else kind(*fields)
+        return made
 
 
 WriteBatch = Batch

@@ -156,6 +156,7 @@ class IntraGroup:
             self.replica.asking.announce()
         elif self.standing.role == BACKUP:
             interval_ns *= BACKUP_INTERVALS
+            self.replica.primary_change.beforehand.own_view()
         if not self.lonely:
             self.send_heartbeat(self.replica.reticence.heartbeat_flags())
         self.beaten_ns = self.outbox.now_ns

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from llft.core.effects import Effect, Multicast, Transmit, WriteBatch, WriteRecord
+from llft.core.record_kinds import OPERATED
 from llft.core.standing import Standing
 from llft.identifiers import BirthId, GroupId, ViewId
 from llft.journal.batch import Locks, Readings, Row
-from llft.journal.record import Operated, Stamp
+from llft.journal.record import Operated
 from llft.wire.order import (
     GENERAL,
     PRIMARY_VIEW,
@@ -24,9 +25,6 @@ from llft.wire.order import (
 _new_tuple: Final = tuple.__new__
 """Half the price of calling the named tuple, which would only pass its arguments on."""
 
-_OPERATED: Final[Any] = Operated
-"""Compiled, it need not be looked up by name."""
-
 _NONE: Final = -1
 
 STRIP_LIMIT: Final = 8192
@@ -39,7 +37,6 @@ class Outbox:
         "_direct",
         "_noted_ns",
         "_rows",
-        "_stamp",
         "_view",
         "_who",
         "effects",
@@ -54,8 +51,6 @@ class Outbox:
         self.journalling = journalling
         self.now_ns = 0
         self.effects: list[Effect] = []
-        self._stamp = Stamp(-1, standing.group_id, standing.birth_id, standing.view)
-        """Of the last record: those of one instant have the same."""
         self._view = standing.view
         # Not as the tuple that it is: compiled, that would be made into an object each time it is handed on.
         self._who: Any = (standing.group_id, standing.birth_id, self._view)
@@ -88,13 +83,10 @@ class Outbox:
     def record(self, kind: Any, *fields: Any) -> None:
         """Journal a record of this kind, all its fields but the stamp, which is added here."""
         if self.journalling:
-            standing, stamp = self.standing, self._stamp
-            view = standing.view
-            if stamp[0] != self.now_ns or stamp[3] is not view:
-                stamp = _new_tuple(Stamp, (self.now_ns, standing.group_id, standing.birth_id, view))
-                self._stamp = stamp
+            standing = self.standing
+            group_id, birth_id, view = standing.group_id, standing.birth_id, standing.view
             self._direct = None
-            self.effects.append(_new_tuple(WriteRecord, (_new_tuple(kind, (stamp, *fields)),)))
+            self.effects.append(WriteRecord(None, kind, self.now_ns, group_id, birth_id, view, fields))
 
     def note(self, row: Row) -> None:
         """Journal a record of a frequent kind: it is made when somebody wants it (`journal.batch`)."""
@@ -127,11 +119,11 @@ class Outbox:
         if kind == TIME:
             self.note_readings(number, entry[1], entry[2], entry[3], [entry[4]])
         elif template is not None:
-            self.note((_OPERATED, number, template, entry))
+            self.note((OPERATED, number, template, entry))
         elif kind in (SOCKET, GENERAL):
             self.note((Operated, number, describe(entry)))
         elif kind == PRIMARY_VIEW:
-            self.note((_OPERATED, number, *view_told(entry)))
+            self.note((OPERATED, number, *view_told(entry)))
         else:
             self.record(Operated, number, describe(entry))
 
@@ -157,10 +149,9 @@ class Outbox:
     def record_of_view(self, view: ViewId, kind: Any, *fields: Any) -> None:
         """The same, of another view than the one that this replica is in by now."""
         if self.journalling:
-            standing = self.standing
-            stamp = _new_tuple(Stamp, (self.now_ns, standing.group_id, standing.birth_id, view))
+            group_id, birth_id = self.standing.group_id, self.standing.birth_id
             self._direct = None
-            self.effects.append(_new_tuple(WriteRecord, (_new_tuple(kind, (stamp, *fields)),)))
+            self.effects.append(WriteRecord(None, kind, self.now_ns, group_id, birth_id, view, fields))
 
     def drain(self) -> list[Effect]:
         effects = self.effects

@@ -45,6 +45,7 @@ from llft.core.reticence import Reticence
 from llft.core.semi_passive import SemiPassive
 from llft.core.standing import BACKUP, LEFT, PRIMARY, PROPOSING, RECOVERING, Standing
 from llft.core.state_transfer import StateTransfer
+from llft.core.statistics import statistics_of
 from llft.core.timers import Timers
 from llft.core.view_change import ViewChange
 from llft.core.virtual_sockets import VirtualSockets
@@ -62,7 +63,10 @@ from llft.wire.messages import (
 )
 from llft.wire.order import SEND, Entry, OrderContext, OrderEncoder
 
-_OF_THE_APPLICATION: Final = (events.OperationInvoked, events.ThreadEnded)
+_INVOKED: Final[Any] = events.OperationInvoked  # a constant is not looked up by its name
+_ENDED: Final[Any] = events.ThreadEnded
+_RECEIVED: Final[Any] = events.MessageReceived
+_DIED: Final[Any] = events.PeerDied
 
 
 class RandomSource(Protocol):
@@ -115,7 +119,6 @@ class Replica:
             events.ThreadEnded: lambda event: self.determinizer.thread_ended(event.thread),
             events.DeadlinePassed: lambda event: self.timers.on_deadline(),
             events.Started: self._on_started,
-            events.PeerDied: lambda event: self.timers.on_certificate(event.birth_id),
             events.PeerStopped: lambda event: self.timers.on_stopped(event.birth_id),
             events.PeerRuns: lambda event: self.timers.on_running(event.birth_id),
             events.StateCaptured: lambda event: self.transfer.on_state_captured(event.state),
@@ -135,14 +138,17 @@ class Replica:
             self.timers.notice_pause(now_ns - self.last_step_ns)
         self.last_step_ns = now_ns
         try:
-            kind = type(event)
-            if kind is events.OperationInvoked:
-                self.determinizer.invoke(event.thread, event.operation, now_ns)  # type: ignore[union-attr]
-            elif kind is events.MessageReceived:
-                self.inbox.on_datagram(event.data)  # type: ignore[union-attr]
+            fields: tuple[Any, ...] = event
+            kind: Any = type(event)
+            if kind is _INVOKED:
+                self.determinizer.invoke(fields[0], fields[1], now_ns)
+            elif kind is _RECEIVED:
+                self.inbox.on_datagram(fields[0])
+            elif kind is _DIED:
+                self.timers.on_certificate(fields[0])
             else:
                 self._handlers[kind](event)
-            self.settle(from_outside=kind not in _OF_THE_APPLICATION)
+            self.settle(from_outside=kind is not _INVOKED and kind is not _ENDED)
         except DivergenceError as error:
             self.reset_and_rejoin(f"diverged: {error}")
         return self.outbox.drain()
@@ -179,25 +185,7 @@ class Replica:
         return self.followed_base + self.determinizer.consumed_count
 
     def statistics(self) -> dict[str, int]:
-        connections = list(self.messaging.table)
-        orders = self.messaging.lane.orders
-        return {
-            **self.determinizer.statistics(),
-            "connections": len(connections),
-            "sent_list": sum(len(c.sent) for c in connections),
-            "received_list": sum(len(c.received) + len(c.pending) for c in connections),
-            "delivered_list": sum(len(c.delivered) for c in connections),
-            "nack_list": sum(len(c.nacks) for c in connections),
-            "held_order_list": sum(h.held_bytes for h in self.messaging.lane.held.values()),
-            "order_end": orders.end,
-            "order_retained": orders.end - orders.start,
-            "watermark": self.own_watermark(),
-            "dropped": self.messaging.dropped,
-            "peak_window_messages": self.messaging.peak_sent_count,
-            "peak_order_lag_bytes": self.messaging.peak_order_bytes,
-            "performed": self.performed_count,
-            **self.inbox.statistics(),
-        }
+        return statistics_of(self)
 
     # -- after every event -----------------------------------------------------------------------
 
@@ -209,8 +197,9 @@ class Replica:
             held = self.messaging.silent or self._must_slow_down()
             if from_outside or held != engine.held:
                 engine.held = held
-                if not held:
+                if not held and not engine.rests:
                     engine.poke(self.now_ns)
+                engine.rests = False
             if self.messaging.waiting_for_backups:
                 self.asking.serve()
         elif self.cursor is not None:
@@ -281,7 +270,7 @@ class Replica:
             if self._logs_only():
                 cursor.advance(self.semi_passive.log_entry)
                 self.semi_passive.apply_pending_update()
-            else:
+            elif not cursor.is_idle:
                 cursor.advance(lambda entry, _: to.follow(entry), to.follow_all, to.follow_locks)
         except PeerError as error:
             self.reset_and_rejoin(f"order information is damaged: {error}")
@@ -349,7 +338,7 @@ class Replica:
         self.messaging.lane.encoder = OrderEncoder(OrderContext())
         self.outbox.record(RoleChanged, PRIMARY, "first member")
         self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
-        self.view_change.record_view_change()
+        self.view_change.entries.record()
         resumed = self.transfer.resume()
         self.become_primary()
         if not resumed:
@@ -376,7 +365,7 @@ class Replica:
             self.mark_delivered(connection)
         self.messaging.uncache()
         self.messaging.indexes.become_primary()
-        self.determinizer.go_live(self.now_ns)
+        self.determinizer.go_live(self.now_ns, connected=len(self.messaging.table) > 0)
         self.timers.start_primary(self.now_ns)
         self.update_watermarks()
 

@@ -38,7 +38,7 @@ class SemiPassive:
     def log_entry(self, entry: Entry, number: int) -> None:
         self.logged.append((entry, number))
         if entry[0] == PRIMARY_VIEW:
-            self.replica.view_change.journal_view(entry[1], number)
+            self.replica.view_change.entries.journal(entry[1], number)
 
     def on_joined(self, state: dict[str, Any]) -> None:
         """The State message is adopted: what is logged from now on follows it."""

@@ -25,8 +25,10 @@ class Standing:
         "change_num",
         "config",
         "group_id",
+        "_is_ranked",
         "_membership",
         "_ranks",
+        "precedence",
         "has_past",
         "has_state",
         "next_precedence",
@@ -44,6 +46,10 @@ class Standing:
         self.view_start = UNSETTLED
         self._membership: tuple[Member, ...] = ()
         self._ranks: dict[BirthId, int] = {}
+        self._is_ranked = True
+        """`_ranks` is of this membership: it is made when somebody asks, for at a change clients wait."""
+        self.precedence = 0
+        """0 while this process is not a member."""
         self.change_num = 0
         self.next_precedence = 1
         self.has_state = False
@@ -63,11 +69,6 @@ class Standing:
     def am_the_only_primary(self) -> bool:
         return self.role == PRIMARY and len(self._membership) == 1
 
-    @property
-    def precedence(self) -> int:
-        """0 while this process is not a member."""
-        return self.precedence_of(self.birth_id)
-
     def precedence_of(self, birth_id: BirthId) -> int:
         for member in self._membership:
             if member.birth_id == birth_id:
@@ -82,15 +83,22 @@ class Standing:
     @membership.setter
     def membership(self, membership: tuple[Member, ...]) -> None:
         self._membership = membership
-        self._ranks = {member.birth_id: index + 1 for index, member in enumerate(membership)}
+        self._is_ranked = False
+        self.precedence = self.precedence_of(self.birth_id)
 
     def rank_of(self, birth_id: BirthId) -> int:
         """1 for the primary, 2, 3, ... for backups in order of precedence; 0 for strangers."""
+        if not self._is_ranked:
+            self._rank_all()
         return self._ranks.get(birth_id, 0)
+
+    def _rank_all(self) -> None:
+        self._is_ranked = True
+        self._ranks = {member.birth_id: index + 1 for index, member in enumerate(self._membership)}
 
     @property
     def rank(self) -> int:
-        return self._ranks.get(self.birth_id, 0)
+        return self.rank_of(self.birth_id)
 
     @property
     def backups(self) -> list[BirthId]:

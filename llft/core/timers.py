@@ -258,6 +258,8 @@ class Timers:
         """D-10: gateways and durable groups wait for the output commit; tell them when it has advanced. It is
         the same for all connections with a group, so one is enough: the one sent on last, whose message may
         have been lost."""
+        if not self.messaging.lane.held:
+            return  # nobody was ever connected
         told: set[GroupId] = set()
         for connection in self.messaging.indexes.unacknowledged:
             group_id = connection.remote_group_id

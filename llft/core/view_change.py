@@ -15,17 +15,18 @@ from llft.core import view_questions as questions
 from llft.core.membership.recovery import COLLECTING, PERFORMING, Recovery
 from llft.core.membership.transitions import check_transition
 from llft.core.messaging.connection import Connection
+from llft.core.record_kinds import LATENCY, ROLE_CHANGED
 from llft.core.standing import PRIMARY, RECOVERING
+from llft.core.view_entries import ViewEntries
 from llft.identifiers import NO_VIEW, BirthId, ConnectionId, ViewId
 from llft.instant import NEVER
-from llft.journal.record import Latency, RoleChanged, ViewInstalled
 from llft.wire.messages import (
     UNSETTLED,
     Header,
     NewPrimaryViewAckBody,
     NewPrimaryViewBody,
 )
-from llft.wire.order import PRIMARY_VIEW, Entry, OrderEncoder
+from llft.wire.order import OrderEncoder
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -39,9 +40,11 @@ class ViewChange:
         self.standing = replica.standing
         self.messaging = replica.messaging
         self.recovery: Recovery | None = None
+        self._of_the_last = Recovery(order_ends={}, started_ns=0)
+        """Of one who is alone, made while there is time. There is one recovery in a life."""
         self.messaging.on_unagreed_view = self.object_to_view
         self.messaging.on_lost_messages = self.give_up_connection
-        self.journalled_view: ViewId = NO_VIEW
+        self.entries = ViewEntries(replica)
         self.settled_view: ViewId = NO_VIEW
         self.settled_start = UNSETTLED
         """The newest view of which this replica knows where it began, and where."""
@@ -54,10 +57,14 @@ class ViewChange:
         """Lines 26-29. The view number was raised with the proposal."""
         replica = self.replica
         self.standing.view_start = UNSETTLED
-        if old_view == self.settled_view:  # else ours may go on beyond where that view began
+        if old_view is self.settled_view or old_view == self.settled_view:
+            # Else ours may go on beyond where that view began.
             self.messaging.recoverable_view = old_view
         self.messaging.uncache()
-        self.recovery = Recovery(order_ends=order_ends, started_ns=replica.now_ns)
+        if order_ends:
+            self.recovery = Recovery(order_ends=order_ends, started_ns=replica.now_ns)
+        else:
+            self.recovery, self._of_the_last.started_ns = self._of_the_last, replica.now_ns
         self.recovery.bound_ns = replica.now_ns + replica.config.timeouts.recovery_bound_ns
         if replica.config.replication is Replication.SEMI_PASSIVE:
             replica.semi_passive.execute_log()
@@ -203,27 +210,12 @@ class ViewChange:
         self.recovery = None
         self.messaging.recoverable_view = NO_VIEW
         lane.orders.reset_reflected(recovery.all_have(offset))
-        self.record_view_change()
+        self.entries.record()
         replica.become_primary()
-        replica.outbox.record(RoleChanged, PRIMARY, "virtual synchrony point reached")
-        replica.outbox.record(Latency, "recovery", replica.now_ns - recovery.started_ns)
-        self._settle_connections(recovery)
-
-    def record_view_change(self) -> None:
-        """Lines 33 and 35: numbers restart on each connection, and the log says so."""
-        replica = self.replica
-        bases = []
-        replica.performed_view = self.standing.view
-        for connection in replica.sockets.open_connections():
-            base = connection.sent[0].position - 1 if connection.sent else connection.generated
-            connection.begin_view(self.standing.view, base)
-            connection.transmitted = base
-            if connection.sent:
-                bases.append((connection.fd, base))
-        replica.record((PRIMARY_VIEW, self.standing.view, tuple(bases)))
-        if self.standing.view not in replica.lineage:
-            replica.lineage.append(self.standing.view)
-        self.journal_view(self.standing.view, replica.performed_count)
+        replica.outbox.record(ROLE_CHANGED, PRIMARY, "virtual synchrony point reached")
+        replica.outbox.record(LATENCY, "recovery", replica.now_ns - recovery.started_ns)
+        if len(self.messaging.table):  # else nothing has happened since all who wait were tried
+            self._settle_connections(recovery)
 
     def _settle_connections(self, recovery: Recovery) -> None:
         for connection in self.messaging.table:
@@ -289,27 +281,10 @@ class ViewChange:
     def ask_unsettled(self, spared: Container[ConnectionId] = ()) -> None:
         self.unsettled_ns = questions.ask_unsettled(self.replica, spared)
 
-    # -- a backup passes the view change entry -------------------------------------------------
-
-    def pass_view_entry(self, entry: Entry) -> None:
-        """All operations ordered before the virtual synchrony point have been performed."""
-        _, view, view_bases = entry
-        bases = dict(view_bases)
-        self.replica.performed_view = view
-        for connection in self.replica.sockets.open_connections():
-            connection.begin_view(view, bases.get(connection.fd, connection.generated))
-        if view not in self.replica.lineage:
-            self.replica.lineage.append(view)
-        self.journal_view(view, self.replica.performed_count + 1)
-
-    def journal_view(self, view: ViewId, number: int) -> None:
-        """Once for each view: a semi-passive backup logs the entry long before it may perform it."""
-        if view.primary_view_num > self.journalled_view.primary_view_num:
-            self.journalled_view = view
-            self.replica.outbox.record_of_view(view, ViewInstalled, number, self.standing.membership)
+    # -- at a backup ---------------------------------------------------------------------------
 
     def learn_view_start(self, view_start: int) -> None:
-        """At a backup: where the new primary's own part of the order stream begins."""
+        """Where the new primary's own part of the order stream begins."""
         standing = self.standing
         if view_start == UNSETTLED or standing.view_start != UNSETTLED:
             return

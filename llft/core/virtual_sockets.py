@@ -295,7 +295,7 @@ class VirtualSockets:
     def passed(self, entry: Entry) -> None:
         kind = entry[0]
         if kind == PRIMARY_VIEW:
-            self.replica.view_change.pass_view_entry(entry)
+            self.replica.view_change.entries.pass_on(entry)
         elif kind == REMOTE_VIEW:
             connection = self.messaging.table.by_fd.get(entry[1])
             if connection is not None and entry[2] != NO_VIEW:

@@ -47,6 +47,7 @@ from llft.runtime.surroundings import Network, World
 POLL_AT_MOST_NS: Final = 1000 * MS
 UNFLUSHED_AT_MOST_NS: Final = 4 * MS
 DEADLINE_PASSED: Final = events.DeadlinePassed()
+_NOTES: Final = (effects.WriteRecord, effects.WriteBatch)
 
 
 class Driver:
@@ -81,8 +82,9 @@ class Driver:
         self.lock.take_back = self.lending.take_back
         self.polled_until_ns = 0
         """Until when the pacemaker waits, if it serves the network: it knows of no earlier deadline."""
-        self.acts_since_ns = 0
-        """As the primary: since all is done that the step which made it one wanted done."""
+        self.acts_since_ns = self.noted_ns = 0
+        """As the primary: since all is done that the step which made it one wanted done; and when that was
+        noted for the journal."""
         self._performers = performers(self)
 
     # -- what the program calls (llft.interpose.port.Port) ------------------------------------------
@@ -140,7 +142,7 @@ class Driver:
         self.core, self.poller = core, poller
         self.application.wake_pump = poller.wake
         self.arrivals.clear()
-        self.pump_held, self.polled_until_ns, self.acts_since_ns = False, 0, 0
+        self.pump_held, self.polled_until_ns, self.acts_since_ns, self.noted_ns = False, 0, 0, 0
 
     def _ended(self, thread: ApplicationThread) -> None:
         with self.lock:
@@ -231,14 +233,26 @@ class Driver:
     def step(self, event: events.Event) -> None:
         was_live = self.core.live
         try:
-            self.perform(self.core.step(event, originals.monotonic_ns()))
-            if not was_live and self.core.live:
-                # What is to be written of the change can wait; who waits for a reply has waited enough.
-                self.acts_since_ns = self.flushed_ns = originals.monotonic_ns()
+            todo = self.core.step(event, originals.monotonic_ns())
+            if was_live or not self.core.live:
+                self.perform(todo)
+            else:
+                self._begin_to_act(todo)
             while self.resumed.calls:
                 self.perform(self.core.step(self.resumed.calls.popleft(), originals.monotonic_ns()))
         except Exception:  # noqa: BLE001 (invariant 4)
             self.die(f"on {type(event).__name__}")
+
+    def _begin_to_act(self, todo: list[effects.Effect]) -> None:
+        """Of the step that has made it the primary: it acts when everything is done but to note what has
+        happened. To write that down can wait, too: who waits for a reply has waited enough."""
+        count = len(todo)
+        while count and type(todo[count - 1]) in _NOTES:
+            count -= 1
+        self.perform(todo[:count])
+        self.acts_since_ns = originals.monotonic_ns()
+        self.perform(todo[count:])
+        self.noted_ns = self.flushed_ns = originals.monotonic_ns()
 
     def perform(self, todo: list[effects.Effect]) -> None:
         for effect in todo:

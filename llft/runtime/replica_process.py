@@ -154,7 +154,8 @@ class ReplicaProcess(OutsidePort):
 
     def tell_changes(self) -> None:
         """The same of all that has happened to it by now. Lock held."""
-        own_log.write("".join(self._line(*told) for told in self.timeline.tell(self.driver.acts_since_ns)))
+        told = self.timeline.tell(self.driver.acts_since_ns, self.driver.noted_ns)
+        own_log.write("".join(self._line(*each) for each in told))
 
     def _line(self, at_ns: int, text: str) -> str:
         time_s = (originals.time_ns() - originals.monotonic_ns() + at_ns) / 1e9

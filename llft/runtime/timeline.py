@@ -19,8 +19,9 @@ VIEWS_KEPT = 256
 
 class Timeline:
     """The stages of a change, as its new primary sees them: suspected -> proposing -> recovering ->
-    primary. Stages of one step of the core have one time; `performed_ns` is when all that the last one
-    wanted done was done, by the clock: messages sent, threads resumed. All with the driver's lock held."""
+    primary. Stages of one step of the core have one time; `acts_ns` is when all that the last one wanted done
+    was done, by the clock: messages sent, threads resumed. Then what had happened was noted, and by
+    `performed_ns` it was. All with the driver's lock held."""
 
     def __init__(self) -> None:
         self.suspicions = {"timeout": 0, "certificate": 0, "stopped": 0}
@@ -30,13 +31,15 @@ class Timeline:
         self.noted: list[Record] = []
         """What is to be told: whoever writes it down adds to it."""
 
-    def tell(self, acts_since_ns: int) -> list[tuple[int, str]]:
-        """Of all that was noted since: when, and a line for the log. `acts_since_ns`: as the primary."""
-        told = [(record.stamp.time_ns, self._take(record, acts_since_ns)) for record in self.noted]
+    def tell(self, acts_since_ns: int, noted_ns: int) -> list[tuple[int, str]]:
+        """Of all that was noted since: when, and a line for the log. `acts_since_ns`: as the primary, and
+        `noted_ns`: when its becoming that was noted."""
+        acts_ns = (acts_since_ns, noted_ns)
+        told = [(record.stamp.time_ns, self._take(record, acts_ns)) for record in self.noted]
         self.noted.clear()
         return [(time_ns, line) for time_ns, line in told if line]
 
-    def _take(self, record: Record, acts_since_ns: int) -> str:
+    def _take(self, record: Record, acts_ns: tuple[int, int]) -> str:
         """The line; "" for what nobody wants to read."""
         if isinstance(record, Suspected):
             self.suspicions[record.reason] = self.suspicions.get(record.reason, 0) + 1
@@ -46,7 +49,7 @@ class Timeline:
             self.last_reason = record.reason
             self._since[record.role] = record.stamp.time_ns
             if record.role == PRIMARY:
-                self._note_view(record, acts_since_ns)
+                self._note_view(record, *acts_ns)
             return f"is {record.role} in {record.stamp.view}: {record.reason}"
         if isinstance(record, MembershipChanged):
             members = ", ".join(f"{m.birth_id.pid} (precedence {m.precedence})" for m in record.membership)
@@ -57,7 +60,7 @@ class Timeline:
             return f"passed the beginning of {record.stamp.view} at entry {record.order_seq_num}"
         return ""
 
-    def _note_view(self, record: RoleChanged, acts_since_ns: int) -> None:
+    def _note_view(self, record: RoleChanged, acts_since_ns: int, noted_ns: int) -> None:
         since = self._since
         now_ns = record.stamp.time_ns
         suspected = since.get("suspected", now_ns)
@@ -66,7 +69,8 @@ class Timeline:
             {
                 "view": str(record.stamp.view),
                 "at_ns": now_ns,
-                "performed_ns": max(acts_since_ns, now_ns),
+                "acts_ns": max(acts_since_ns, now_ns),
+                "performed_ns": max(noted_ns, now_ns),
                 "suspected_at_ns": suspected,
                 "stages_ms": {
                     "view_change": (recovering - suspected) / MS,

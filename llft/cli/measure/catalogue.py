@@ -124,7 +124,8 @@ FIGURES = {
         Figure(
             "viewchange",
             "how long a change of the primary takes",
-            "From the suspicion to the new primary, without clients. A round is a kill.",
+            "From the suspicion to the new primary, without clients: until all is done but to note it (us), "
+            "and until that is done (noted_us). A round is a kill.",
             {"replicas": [2, 3, 4, 5]},
             rounds=5,
         ),

@@ -16,7 +16,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "replicas": ("placement", "replicas", "size", "tcp_us", "llft_us", "ratio", "spread", "tcp_cpu_us",
                  "llft_cpu_us", "backup_cpu_us"),
     "nondeterminism": ("placement", "operation", "threads", "count", "tcp_us", "llft_us", "slope_us"),
-    "viewchange": ("replicas", "us", "max_us", "kills"),
+    "viewchange": ("replicas", "us", "max_us", "noted_us", "kills"),
     "failover": ("replicas", "clients", "kills", "p50_ms", "p99_ms", "detection_ms", "view_change_ms",
                  "synchrony_ms", "first_reply_ms", "lost"),
     "gateway": ("placement", "output_commit", "size", "tcp_us", "llft_us", "ratio", "spread",

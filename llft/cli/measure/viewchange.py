@@ -1,9 +1,10 @@
 """Figure 5: how long the change of the primary takes, against the number of replicas; there are no clients.
 
 From the suspicion to the new primary, as that one says: `us`. It begins with the step of the core that learns
-of the death, and ends when all is done that the step wants done in which it becomes the primary: messages
-sent, threads resumed, records handed to the journal, which puts them into bytes within four milliseconds.
-From then on it takes requests. The primary is killed, so that detection is a certificate.
+of the death, and ends when all is done that the step wants done in which it becomes the primary, but to note
+it: the order log has the view, messages are sent, threads resumed. `noted_us` is the same until what has
+happened is handed to the journal and the pulse as well; then it takes requests (and the journal puts it into
+bytes within four milliseconds). The primary is killed, so that detection is a certificate.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def measure(arguments: argparse.Namespace, manner: Manner) -> Iterator[Point]:
         with ending(program):
             changes = [_change(program) for _ in range(manner.rounds)]
         point = point_of(changes, replicas, manner)
-        manner.tell(f"{replicas} replicas: {point['us']:.0f} us, at most {point['max_us']:.0f} us")
+        told = f"{point['us']:.0f} us, at most {point['max_us']:.0f} us; noted at {point['noted_us']:.0f} us"
+        manner.tell(f"{replicas} replicas: {told}")
         yield point
 
 
@@ -49,7 +51,8 @@ def _change(program: ReplicatedProgram) -> dict[str, Any]:
 
 
 def point_of(changes: list[dict[str, Any]], replicas: int, manner: Manner) -> Point:
-    whole = percentiles([(each["performed_ns"] - each["suspected_at_ns"]) / 1000 for each in changes])
+    whole = percentiles([(each["acts_ns"] - each["suspected_at_ns"]) / 1000 for each in changes])
+    noted = percentiles([(each["performed_ns"] - each["suspected_at_ns"]) / 1000 for each in changes])
     return {
         "replicas": replicas,
         "clients": 0,
@@ -57,5 +60,6 @@ def point_of(changes: list[dict[str, Any]], replicas: int, manner: Manner) -> Po
         "lane": manner.lane,
         "us": whole["p50"],
         "max_us": whole["max"],
+        "noted_us": noted["p50"],
         "kills": len(changes),
     }

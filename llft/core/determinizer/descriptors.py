@@ -22,6 +22,7 @@ from llft.core.determinizer.sockets import LISTENER, Connections
 class Descriptors:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._pending_accept = connections.pending_accept
         self.unsettled: dict[int, None] = {}
         self.peeked: dict[int, bytes] = {}
         """Never empty bytes."""
@@ -50,7 +51,7 @@ class Descriptors:
     def readable(self, fd: int) -> bool:
         """Whether a read would not block."""
         if fd == LISTENER:
-            return self._connections.pending_accept() is not None
+            return self._pending_accept() is not None
         return fd in self.peeked or self.offer(fd, 1) is not None
 
     def failure(self, fd: int) -> Failure | None:

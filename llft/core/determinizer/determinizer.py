@@ -115,11 +115,11 @@ class Determinizer:
             raise MisuseError("primary_cannot_follow", "follow only before go_live", entry=first)
         self.engine.follow_locks(first, counts)
 
-    def go_live(self, now_ns: int) -> None:
-        """Promotion: results come from outside from now on."""
+    def go_live(self, now_ns: int, *, connected: bool = True) -> None:
+        """Promotion: results come from outside from now on. Not `connected`: there is no connection."""
         if self.engine.live or not self.engine.caught_up:
             raise MisuseError("promotion_too_early", "go live once, when caught_up", live=self.engine.live)
-        self.engine.go_live(now_ns)
+        self.engine.go_live(now_ns, connected=connected)
 
     def drain(self) -> list[Completion]:
         """("resume", thread, result), ("start", thread, argument), ("repeat", thread, None), in order, each

@@ -33,11 +33,14 @@ class Engine:
 
     def __init__(self, outside: Outside) -> None:
         self.outside = outside
+        self._is_audited = self.audited
         self.reproduction = Reproduction(outside)
         self.waiters = Waiters(outside)
         self.mutexes = MutexTable()
         self.live = False
         self.held = False
+        self.rests = False
+        """It went live in this step, and nobody could go on: all are tried when anything happens."""
         self.completions: list[Completion] = []
         self.parked: dict[ThreadId, Operation] = {}
         self.last_thread: ThreadId = 0
@@ -77,17 +80,30 @@ class Engine:
         """The same for entries of a mutex that differ in their counts alone."""
         self.follow_all([(*first[:4], count, first[5]) for count in counts])
 
-    def go_live(self, now_ns: int) -> None:
-        """Results come from outside from now on, and nobody has been tried."""
+    def go_live(self, now_ns: int, *, connected: bool) -> None:
+        """Results come from outside from now on, and nobody has been tried. Where nobody is connected and no
+        time has passed, nobody could go on."""
         self.live = True
         self.outside.descriptors.go_live()
+        until: dict[ThreadId, int] = self.outside.deadlines
+        idle = not connected and self.is_idle()
         for thread, operation in self.parked.items():
             self.waiters.enter(thread, operation, tried=False)
-        self.poke(now_ns)
+            idle = idle and until.get(thread, NEVER) > now_ns
+        if idle:
+            self.rests = True
+        else:
+            self.poke(now_ns)
+
+    def is_idle(self) -> bool:
+        """Nobody could go on but parked threads."""
+        return False
 
     def audit(self) -> None:
         """All that were worth trying have been tried: no other parked thread can go on."""
-        for thread, operation in self.parked.items() if self.audited else ():
+        if not self._is_audited:
+            return
+        for thread, operation in self.parked.items():
             if not self.waiters.is_expected(thread) and self.outside.ready(thread, operation):
                 raise InvariantError("left_waiting", thread=thread, operation=operation)
 

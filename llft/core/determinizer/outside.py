@@ -259,11 +259,12 @@ class Outside:
 
     def _selectable(self, operation: Select) -> bool:
         """Asked whenever something changes that may concern the select: it stops at the first."""
-        readable, writable = self.descriptors.readable, self.descriptors.writable
+        descriptors = self.descriptors
         for fd in operation.fds:
-            if readable(fd):
+            if descriptors.readable(fd):
                 return True
-        return any(writable(fd) is not False for fd in operation.writing)
+        writing = operation.writing
+        return bool(writing) and any(descriptors.writable(fd) is not False for fd in writing)
 
     def _read_clock(self, thread: ThreadId, operation: ReadClock) -> Result:
         clock_id = operation.clock_id

@@ -118,6 +118,9 @@ class TokenEngine(TokenThreads):
         if self.live:
             self._settle()
 
+    def is_idle(self) -> bool:
+        return not self.scheduler.running and not self.scheduler.run_queue
+
     def next_deadline(self) -> int:
         """While a thread runs, nothing can be woken: deadlines are looked at when it stops."""
         if not self.live or self.held or self.scheduler.running:

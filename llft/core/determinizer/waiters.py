@@ -13,7 +13,7 @@ Laws:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from llft.core.determinizer.operations import Accept, Connect, Operation, Receive, Select, Send
@@ -25,6 +25,7 @@ from llft.identifiers import ThreadId
 class Waiters:
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
+        self._touched_since = outside.connections.touched
         self._entered_count = 0
         self._position: dict[ThreadId, int] = {}
         """The order in which the threads were parked."""
@@ -49,8 +50,13 @@ class Waiters:
             return
         self._forget_fds(thread, known)
         self._fds[thread] = fds
+        by_fd = self._by_fd
         for fd in fds:
-            self._by_fd.setdefault(fd, {})[thread] = None
+            threads = by_fd.get(fd)
+            if threads is None:
+                by_fd[fd] = {thread: None}
+            else:
+                threads[thread] = None
 
     def forget(self, thread: ThreadId) -> None:
         """The thread has ended."""
@@ -73,16 +79,23 @@ class Waiters:
         """Whether it will be tried next time in any case."""
         return thread in self._untried
 
-    def worth_trying(self, parked: dict[ThreadId, Operation]) -> Iterator[tuple[ThreadId, Operation]]:
+    def worth_trying(self, parked: dict[ThreadId, Operation]) -> Iterable[tuple[ThreadId, Operation]]:
         """One after the other; what the trial of one touches counts for those behind it."""
-        untried, self._untried = self._untried, {}
-        candidates = list(untried)
+        candidates: list[ThreadId] = []
+        if self._untried:
+            candidates += self._untried
+            self._untried = {}
         if self._outside.deadlines.heap:
             candidates += self._outside.deadlines.passed(self._outside.now_ns)
+        candidates += self._touched(parked)
+        return self._one_by_one(candidates, parked) if candidates else ()
+
+    def _one_by_one(
+        self, candidates: list[ThreadId], parked: dict[ThreadId, Operation]
+    ) -> Iterator[tuple[ThreadId, Operation]]:
         queue: list[tuple[int, ThreadId]] = []
         passed = 0
         while True:
-            candidates += self._touched(parked)
             for thread in candidates:
                 if thread not in parked:
                     continue
@@ -90,7 +103,6 @@ class Waiters:
                     heappush(queue, (self._position[thread], thread))
                 else:
                     self._untried[thread] = None
-            candidates = []
             if not queue:
                 return
             passed, thread = heappop(queue)
@@ -99,9 +111,10 @@ class Waiters:
             operation = parked.get(thread)
             if operation is not None:
                 yield thread, operation
+            candidates = self._touched(parked)
 
     def _touched(self, parked: dict[ThreadId, Operation]) -> list[ThreadId]:
-        fds = self._outside.connections.touched()
+        fds = self._touched_since()
         if fds is None:
             return list(parked)
         return [thread for fd in fds for thread in self._by_fd.get(fd, ())]

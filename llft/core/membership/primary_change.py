@@ -13,18 +13,17 @@ Laws:
 
 from __future__ import annotations
 
-from typing import Final
-
 from llft.config import PartitionPolicy
+from llft.core.beforehand import Beforehand
 from llft.core.membership.fault_detector import FaultDetector
 from llft.core.membership.footing import Footings
 from llft.core.membership.port import MembershipPort
 from llft.core.membership.transitions import check_transition
 from llft.core.outbox import Outbox
+from llft.core.record_kinds import MEMBERSHIP_CHANGED, ROLE_CHANGED, SUSPECTED
 from llft.core.standing import BACKUP, JOINING, PRIMARY, PROPOSING, RECOVERING, Standing
 from llft.identifiers import BirthId, Member, ViewId
 from llft.instant import NEVER
-from llft.journal.record import MembershipChanged, RoleChanged, Suspected
 from llft.wire.messages import (
     Header,
     MembershipAckBody,
@@ -32,9 +31,6 @@ from llft.wire.messages import (
     MessageType,
     ProposePrimaryBody,
 )
-
-_new_tuple: Final = tuple.__new__
-"""Clients wait, and the named tuple itself would be called in Python."""
 
 
 class PrimaryChange:
@@ -46,7 +42,8 @@ class PrimaryChange:
         self.port = port
         self.outbox = outbox
         self.timeouts = standing.config.timeouts
-        self.footings = Footings(standing)
+        self.footings, self.beforehand = Footings(standing), Beforehand(standing)
+        self._start_recovery = port.start_recovery  # to look it up takes longer, when clients wait
         self.old_view: ViewId = standing.view
         self.old_membership: tuple[Member, ...] = ()
         self.acked: dict[BirthId, MembershipAckBody] = {}
@@ -59,7 +56,7 @@ class PrimaryChange:
         """The fault detection timeout for the primary expired, or its death is certified."""
         standing = self.standing
         primary = standing.view.birth_id
-        self.outbox.record(Suspected, primary, reason)
+        self.outbox.record(SUSPECTED, primary, reason)
         if not standing.has_state:
             self.port.reset_and_rejoin("primary lost before the state came")
         elif not standing.has_past:
@@ -79,12 +76,11 @@ class PrimaryChange:
         self.old_view = standing.view
         self.old_membership = standing.membership
         standing.role = PROPOSING
-        number = self.old_view[1] + 1
-        standing.view = _new_tuple(ViewId, (standing.precedence, number, standing.birth_id))
+        standing.view = self.beforehand.own_view()
         standing.change_num += 1
         standing.membership = self.surviving_members()
-        self.outbox.record(RoleChanged, PROPOSING, reason)
-        self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
+        self.outbox.record(ROLE_CHANGED, PROPOSING, reason)
+        self.outbox.record(MEMBERSHIP_CHANGED, standing.change_num, standing.membership)
         self.multicast_proposal()
 
     def surviving_members(self) -> tuple[Member, ...]:
@@ -138,7 +134,7 @@ class PrimaryChange:
                 if member.birth_id == standing.birth_id or member.birth_id in self.acked
             )
             standing.change_num += 1
-            self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
+            self.outbox.record(MEMBERSHIP_CHANGED, standing.change_num, standing.membership)
             self.multicast_proposal()
             return
         self.retransmission_count += 1
@@ -149,7 +145,7 @@ class PrimaryChange:
         standing = self.standing
         standing.membership = tuple(m for m in standing.membership if m.birth_id != dead)
         standing.change_num += 1
-        self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
+        self.outbox.record(MEMBERSHIP_CHANGED, standing.change_num, standing.membership)
         self.multicast_proposal()
 
     def may_exclude_silent(self) -> bool:
@@ -184,8 +180,8 @@ class PrimaryChange:
         self.retransmit_ns = NEVER
         check_transition(standing.role, RECOVERING)
         standing.role = RECOVERING
-        self.outbox.record(RoleChanged, RECOVERING, "all acknowledged")
-        self.port.start_recovery({birth: ack.order_end for birth, ack in self.acked.items()})
+        self.outbox.record(ROLE_CHANGED, RECOVERING, "all acknowledged")
+        self._start_recovery({birth: ack.order_end for birth, ack in self.acked.items()})
 
     def members_without_state(self) -> list[BirthId]:
         return [birth for birth, ack in self.acked.items() if ack.needs_state]
@@ -233,7 +229,7 @@ class PrimaryChange:
         self.port.view_adopted()
         standing.view_start = footing.view_start
         standing.change_num, standing.membership = footing.change_num, footing.membership
-        self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
+        self.outbox.record(MEMBERSHIP_CHANGED, standing.change_num, standing.membership)
         self.detector.watch([member.birth_id for member in standing.membership], now_ns)
         self.detector.restart(footing.view.birth_id, now_ns)
 
@@ -245,7 +241,7 @@ class PrimaryChange:
         if body.change_num >= standing.change_num:
             standing.change_num = body.change_num
             standing.membership = body.membership
-            self.outbox.record(MembershipChanged, standing.change_num, standing.membership)
+            self.outbox.record(MEMBERSHIP_CHANGED, standing.change_num, standing.membership)
         self.detector.watch([member.birth_id for member in standing.membership], self.outbox.now_ns)
         self.detector.restart(body.sender, self.outbox.now_ns)
         ack = MembershipAckBody(

@@ -13,10 +13,12 @@ process with a new birthId, so the old core is left behind and a new one joins.
 
 from __future__ import annotations
 
+from typing import Final
+
 from llft.core.standing import BACKUP, JOINING, LEFT, PRIMARY, PROPOSING, RECOVERING
 from llft.errors import InvariantError
 
-TRANSITIONS: dict[str, tuple[str, ...]] = {
+TRANSITIONS: Final[dict[str, tuple[str, ...]]] = {
     JOINING: (PRIMARY, BACKUP, LEFT),
     BACKUP: (PROPOSING, LEFT),
     PROPOSING: (RECOVERING, LEFT),

@@ -14,6 +14,8 @@ from llft.core.messaging.connection import Connection
 from llft.identifiers import ConnectionId, GroupId, Role, ViewId
 
 _REMEMBERED_MAX: Final = 4096
+_NOTHING: Final[Iterator[Connection]] = iter(())
+"""It has ended, for whoever asks: to make one takes longer."""
 
 
 class FinishedConnections:
@@ -65,7 +67,7 @@ class ConnectionTable:
         self.created_count = 0
 
     def __iter__(self) -> Iterator[Connection]:
-        return iter(list(self.by_id.values()))
+        return iter(list(self.by_id.values())) if self.by_id else _NOTHING
 
     def __len__(self) -> int:
         return len(self.by_id)

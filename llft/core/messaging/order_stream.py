@@ -109,7 +109,10 @@ class OrderStream:
     def discard(self, up_to: int) -> None:
         """Every member has it: nobody will ask again."""
         up_to = min(up_to, self.end)
-        if up_to > self.start:
+        if up_to == self.end > self.start:
+            self.data = bytearray()
+            self.start = up_to
+        elif up_to > self.start:
             del self.data[: up_to - self.start]
             self.start = up_to
         if up_to > self.unreflected:

@@ -56,12 +56,12 @@ class Cursor:
         """Pass every entry whose messages are here, with its number, in the order of the log; those that
         need none and are alike all at once, if somebody takes them so (of a mutex: the first of them, and
         counts of all)."""
+        if self.is_idle:
+            return
         orders = self.messaging.lane.orders
         if orders.end > self.fed:
             self.decoder.feed(orders.slice(self.fed, orders.end))
             self.fed = orders.end
-        elif self.waiting is None and self.decoder.exhausted:
-            return
         while True:
             entry = self.waiting if self.waiting is not None else self._next()
             if entry is None:
@@ -106,6 +106,11 @@ class Cursor:
         return self.decoder.next()
 
     @property
+    def is_idle(self) -> bool:
+        """Nothing new is known, and nothing waits for a message."""
+        return self.fed >= self.messaging.lane.orders.end and self.waiting is None and self.decoder.exhausted
+
+    @property
     def at_end(self) -> bool:
         """Everything that is known has been passed."""
         return self.waiting is None and self.watermark == self.messaging.lane.orders.end
@@ -113,8 +118,8 @@ class Cursor:
     def give_up(self) -> tuple[OrderContext, int, int, list[Entry]]:
         """Where the log ends for this replica: the context, offset and count at the watermark, and the
         entries passed since. Only a READ or the acceptance of a connection can be waiting, and of
-        the context a READ changes no more than what was kept."""
-        context = self.decoder.context.copy()
+        the context a READ changes no more than what was kept. The decoder is of no more use."""
+        context = self.decoder.context
         if self.waiting is not None or self.passed_since:
             context.pick, context.thread, context.fd = self._before
         return context, self.watermark, self.passed_count - len(self.passed_since), list(self.passed_since)
