@@ -159,8 +159,7 @@ class IntraGroup:
             self.replica.primary_change.beforehand.own_view()
         if not self.lonely:
             self.send_heartbeat(self.replica.reticence.heartbeat_flags())
-        self.beaten_ns = self.outbox.now_ns
-        self.heartbeat_ns = self.beaten_ns + interval_ns
+        self.beaten_ns, self.heartbeat_ns = self.outbox.now_ns, self.outbox.now_ns + interval_ns
 
     @property
     def lonely(self) -> bool:

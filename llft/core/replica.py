@@ -199,7 +199,6 @@ class Replica:
                 engine.held = held
                 if not held and not engine.rests:
                     engine.poke(self.now_ns)
-                engine.rests = False
             if self.messaging.waiting_for_backups:
                 self.asking.serve()
         elif self.cursor is not None:
@@ -207,6 +206,7 @@ class Replica:
                 self.follow_log()
             if self.view_change.recovery is not None:
                 self.view_change.progress()
+        engine.rests = False
         if asking.answer_wanted or asking.holding.wanted_end:
             asking.answer_at_once()
         if self.reticence.switch_at >= 0:

@@ -163,6 +163,18 @@ def test_whoever_can_go_on_is_tried_when_its_replica_goes_live(connected: bool, 
     assert [entry[0] for entry in log][:1] == [WAKE]
 
 
+def test_what_happens_next_is_looked_at_whatever_made_it_the_primary() -> None:
+    """It rests for the step in which it went live, also where the end of the step made it the primary."""
+    with Playbook() as play:
+        play.join("s1", alone=True)
+        play.join("s2")
+        play.run(200)
+        for name in ("s1", "s2"):
+            play[name].determinizer.engine.rests = True
+            play.step(name, events.DeadlinePassed())
+            assert not play[name].determinizer.engine.rests
+
+
 def test_a_thread_whose_time_has_passed_goes_on_at_once() -> None:
     log = list[Entry]()
     determinizer = Determinizer(ThreadMode.TOKEN, FakeConnections(1, 0), log.append, lambda _: 1000, bytes)

@@ -83,7 +83,7 @@ class Engine:
     def go_live(self, now_ns: int, *, connected: bool) -> None:
         """Results come from outside from now on, and nobody has been tried. Where nobody is connected and no
         time has passed, nobody could go on."""
-        self.live = True
+        self.live, self.outside.now_ns = True, now_ns
         self.outside.descriptors.go_live()
         until: dict[ThreadId, int] = self.outside.deadlines
         idle = not connected and self.is_idle()
