@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from llft.core.determinizer.engine import MAIN_THREAD
 from llft.core.determinizer.operations import Result
+from llft.core.record_kinds import OPERATED, OPERATED_AS_TOLD
 from llft.identifiers import NO_VIEW, BirthId, GroupId, ThreadId, ViewId
 from llft.journal.batch import Batch
 from llft.journal.record import Record, Stamp
@@ -111,10 +112,21 @@ class WriteRecord:
     def record(self) -> Record:
         made = self._made
         if made is None:
-            stamp = Stamp(self._time_ns, self._group_id, self._birth_id, self._view)
-            kind, fields = self._kind, (stamp, *self._fields)
-            made = self._made = _new_tuple(kind, fields) if type(kind) is type else kind(*fields)
+            if (batch := self.batch()) is not None:
+                made = batch.records()[0]
+            else:
+                stamp = _new_tuple(Stamp, (self._time_ns, self._group_id, self._birth_id, self._view))
+                made = _new_tuple(self._kind, (stamp, *self._fields))
+            self._made = made
         return made
+
+    def batch(self) -> Batch | None:
+        """The same of `OPERATED_AS_TOLD`, as a row: its text, too, is made when somebody wants it."""
+        if self._kind is not OPERATED_AS_TOLD:
+            return None
+        who = (self._group_id, self._birth_id, self._view)
+        batch: Batch = _new_tuple(Batch, (self._time_ns, who, [(OPERATED, *self._fields)]))
+        return batch
 
 
 WriteBatch = Batch

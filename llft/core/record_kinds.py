@@ -5,22 +5,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from llft.journal.batch import Row, fill
 from llft.journal.record import (
     Latency,
     MembershipChanged,
     Operated,
-    Record,
     RoleChanged,
-    Stamp,
     Suspected,
     ViewInstalled,
 )
-
-
-def _operated(stamp: Stamp, number: int, template: str, entry: Row) -> Record:
-    return Operated(stamp, number, fill(template, entry))
-
 
 LATENCY: Final[Any] = Latency
 MEMBERSHIP_CHANGED: Final[Any] = MembershipChanged
@@ -28,5 +20,5 @@ OPERATED: Final[Any] = Operated
 ROLE_CHANGED: Final[Any] = RoleChanged
 SUSPECTED: Final[Any] = Suspected
 VIEW_INSTALLED: Final[Any] = ViewInstalled
-OPERATED_AS_TOLD: Final[Any] = _operated
-"""An `Operated` whose text is made when the record is (`view_told`)."""
+OPERATED_AS_TOLD: Final[Any] = object()
+"""An `Operated` by its number, a template and an entry (`view_told`), whose text is made later."""

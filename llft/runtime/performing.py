@@ -17,7 +17,10 @@ def performers(driver: Driver) -> dict[type, Callable[[Any], None]]:
 
     def write(effect: effects.WriteRecord) -> None:
         driver.written = True
-        world.write(effect.record)
+        if (batch := effect.batch()) is None:
+            world.write(effect.record)
+        else:
+            world.write_batch(batch)
 
     def write_batch(effect: effects.WriteBatch) -> None:
         driver.written = True
