@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from llft.core.determinizer.operations import (
@@ -14,6 +15,10 @@ from llft.core.determinizer.operations import (
     Send,
 )
 from llft.core.dialogue_remote import Remote
+from llft.core.dialogue_threads import LentThreads
+from llft.past.birth_log import encode_result
+from llft.runtime.application_thread import ApplicationThread
+from llft.runtime.dialogue_kinds import KINDS_OF_TURNS
 
 
 def awaited(operation: Operation) -> list[int]:
@@ -45,6 +50,19 @@ def is_timed(operation: Operation) -> bool:
 def on_line(remote: Remote, line: Any) -> tuple[bytes, int, tuple[int, ...], bytes, Any]:
     _, _, newest, birth, destinations = line
     return birth, newest, remote.numbers, remote.held, destinations
+
+
+def at_gates(lent: LentThreads, threads: Mapping[int, ApplicationThread]) -> tuple[Any, ...]:
+    """With the threads themselves: their results are put where they look for them. And with results of
+    those that can go on, and what the birth log has of them."""
+    rows = []
+    for row in lent.rows:
+        thread, given = threads[row[0]], None
+        if row[0] in lent.results:
+            result = lent.results[row[0]]
+            given = result, encode_result(thread.kind, result)
+        rows.append((row[0], thread, thread.gate, *row[1:], given))
+    return *KINDS_OF_TURNS, lent.parked_elsewhere, rows
 
 
 def operation_of(kind: str, *what: Any) -> Operation:

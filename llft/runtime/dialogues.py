@@ -20,14 +20,22 @@ from llft.config import Timeouts
 from llft.core.determinizer.operations import WOULD_BLOCK, Operation, Receive, Select
 from llft.core.dialogue_lent import Lent
 from llft.core.dialogue_made import Made, made_of
-from llft.core.dialogue_threads import LentThreads, MadeThreads
+from llft.core.dialogue_threads import MadeThreads
 from llft.core.standing import Standing
 from llft.identifiers import NO_BIRTH, BirthId
 from llft.journal.record import Stamp
 from llft.past.birth_log import OPERATION_KINDS, encode_result
 from llft.runtime.application_thread import ApplicationThread
-from llft.runtime.dialogue_calls import awaited, concerned, is_timed, on_line, operation_of, waits_for_another
-from llft.runtime.dialogue_kinds import KINDS, KINDS_OF_TURNS, RECEIVE
+from llft.runtime.dialogue_calls import (
+    at_gates,
+    awaited,
+    concerned,
+    is_timed,
+    on_line,
+    operation_of,
+    waits_for_another,
+)
+from llft.runtime.dialogue_kinds import KINDS, RECEIVE
 from llft.runtime.dialogue_line import Line, beating_on, note_taken, with_line
 from llft.runtime.dialogue_witness import be_told
 from llft.runtime.native.pulse import NoPulse, Pulse
@@ -221,22 +229,9 @@ class Dialogues:
                 remotes,
                 lent.connections,
             ),
-            None if lent.threads is None else self._at_gates(lent.threads),
+            None if lent.threads is None else at_gates(lent.threads, application.threads),
             *members,
         )
-
-    def _at_gates(self, lent: LentThreads) -> tuple[Any, ...]:
-        """With the threads themselves: their results are put where they look for them. And with results of
-        those that can go on, and what the birth log has of them."""
-        threads = self._driver.application.threads
-        rows = []
-        for row in lent.rows:
-            thread, given = threads[row[0]], None
-            if row[0] in lent.results:
-                result = lent.results[row[0]]
-                given = result, encode_result(thread.kind, result)
-            rows.append((row[0], thread, thread.gate, *row[1:], given))
-        return *KINDS_OF_TURNS, lent.parked_elsewhere, rows
 
     def take_back(self) -> None:
         """Lock held, and a dialogue is lent."""

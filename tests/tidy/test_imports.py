@@ -25,7 +25,7 @@ LAYERS = {
     **dict.fromkeys(LEAVES, 0),
 }
 
-OF_THE_PIPELINE = {"pyspark", "pyarrow", "numpy", "pandas"}
+OF_THE_PIPELINE = {"pyspark", "py4j", "pyarrow", "numpy", "pandas"}
 """The extra that only `llft audit` and its like need: nothing outside `llft.pipeline` imports these."""
 
 PURE = ("past", "core", "wire")

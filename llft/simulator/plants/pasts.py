@@ -148,7 +148,7 @@ PLANTS = (
         "a member that has no state yet does not keep the log from birth for whoever joins with that",
         (Patch(Keeper, "tell", _only_states),),
         profile="restart",
-        seed=20,
+        seed=34,
     ),
     Plant(
         "forget-who-was-out",
