@@ -96,7 +96,10 @@ class Lender:
         if threads is not None:
             fds = list(dict.fromkeys([*fds, *threads.fds]))
             others = frozenset([row[0] for row in threads.rows if row[1] == PARKED])
-        if (replica.live and not self._threads.are_free(fds, others)) or self._deadline_ns() <= now_ns:
+        if replica.live and not self._threads.are_free(fds, others):
+            return None
+        self.why_not = "deadlines"
+        if self._deadline_ns() <= now_ns:
             return None
         self.why_not = "connections"
         connections = self._connections(fds)
