@@ -296,6 +296,8 @@ static PyObject *asked_now(void) {
         return Py_BuildValue("sLOO", "send", (long long)a->fd, a->payload, a->is_patient ? Py_True : Py_False);
     if (a->kind == PARKS)
         return Py_BuildValue("(s)", "park");
+    if (a->kind == YIELDS)
+        Py_FatalError("a Yield waits for the network, which nobody could go on with");
     if (a->kind == READS || a->kind == DRAWS)
         return Py_BuildValue("sL", a->kind == READS ? "clock" : "random", (long long)(a->kind == READS ? a->fd : a->limit));
     if (a->kind == SELECTS)

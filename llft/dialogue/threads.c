@@ -344,14 +344,14 @@ static turn_t next_logged(int64_t now_ns, PyObject **result) {
     if (count < 0)
         return IS_LEFT;
     if (count && !is_known)
-        return NOBODY_YET;
+        return yields ? IS_LEFT : NOBODY_YET; /* a Yield does not wait for the network: it is the core's */
     if (count == 1 && !runnable && !yields)
         return woken[0] == dialogue.running ? make_call(now_ns, result) : make_call_of(woken[0], now_ns, result);
     if (count)
         return is_later ? follow_turn(&passed, woken, count, now_ns, result) : IS_LEFT;
     if (is_later || (!is_known && (runnable || yields) && parks && is_alone())) {
         if (!is_known && runnable && runnable->state == WOKEN)
-            return NOBODY_YET;
+            return yields ? IS_LEFT : NOBODY_YET;
         return runnable || yields ? follow_turn(&passed, woken, 0, now_ns, result) : IS_LEFT;
     }
     if (yields)
@@ -461,7 +461,10 @@ PyObject *unpark(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     if (value == -1 && PyErr_Occurred())
         return NULL;
     thread_t *t = has_threads() ? thread_of(value) : NULL;
-    if (!t || t->state == ELSEWHERE || !is_here(now_ns) || is_spent() || (is_counted && !may_be_made(LEVELS_NEEDED)))
+    /* Who was lent in the run queue keeps its place there, which only the core can see to. */
+    bool is_queued = t && t->state == WOKEN && !t->has_turned;
+    if (!t || t->state == ELSEWHERE || is_queued || !is_here(now_ns) || is_spent() ||
+        (is_counted && !may_be_made(LEVELS_NEEDED)))
         Py_RETURN_NONE;
     bool is_unparked = make_runnable(t);
     note_birth_of(dialogue.unpark_kind, is_unparked ? TRUE_TAG : FALSE_TAG);

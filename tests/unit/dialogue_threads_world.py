@@ -218,8 +218,8 @@ class Threaded:
             assert time.monotonic() < until_s, "its threads wait for one another"
             os.sched_yield()
 
-    def hear(self) -> None:
-        """All that is on its way, a datagram at a time."""
+    def hear(self, *, breaking_off: bool = False) -> None:
+        """All that is on its way, a datagram at a time. `breaking_off`: behind each one."""
         self.settle()
         while self.server.heard:
             if self.server.is_talking:
@@ -231,6 +231,8 @@ class Threaded:
                 with self._lock:
                     self.server.step(events.MessageReceived(self.server.heard.popleft()))
             self.settle()
+            if breaking_off:
+                self.break_off()
 
     def hear_at_once(self) -> None:
         """All that is on its way, before any of its threads makes another call."""

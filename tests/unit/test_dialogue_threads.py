@@ -62,6 +62,8 @@ def conversing(place: int) -> Program:
 
 
 PROGRAM: list[Program] = [selecting, working, working, *[conversing(place) for place in range(OF_THREADS)]]
+POOL: list[Program] = [selecting, working, working]
+"""Nobody is parked where all of them have something to do."""
 
 
 class Run:
@@ -149,11 +151,12 @@ def test_it_is_afterwards_as_if_it_had_been_stepped(runs: list[Run], seed: int, 
 
 @pytest.mark.parametrize("talks", ["primary", "backup"])
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("programs", [PROGRAM, POOL], ids=["mixed", "pool"])
 def test_threads_that_are_woken_together_take_their_turns_alike(
-    runs: list[Run], seed: int, talks: str
+    runs: list[Run], programs: list[Program], seed: int, talks: str
 ) -> None:
     """Who is woken while others can go on comes behind them, in a dialogue too."""
-    run = Run(seed, talks=talks, at_once=True)
+    run = Run(seed, talks=talks, at_once=True, programs=programs)
     runs.append(run)
     run.go(25)
     run.end()
@@ -167,7 +170,21 @@ def test_threads_that_are_woken_together_take_their_turns_alike(
     assert not run.servers["backup"].server.resets
     assert talking.in_dialogue > 20, "hardly anything was said in dialogues"
     refused = talking.server.dialogues.refused.get("threads", 0)
-    assert refused < len(PROGRAM), "but for those that are to be started, they can be lent"
+    assert refused < len(programs), "but for those that are to be started, they can be lent"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_backup_that_is_broken_off_again_and_again_follows_alike(runs: list[Run], seed: int) -> None:
+    """Its log ends wherever a datagram does, and so do its dialogues."""
+    run = Run(seed, talks="backup", at_once=True, programs=POOL)
+    runs.append(run)
+    backup = run.servers["backup"]
+    backup.hear_at_once = lambda: backup.hear(breaking_off=True)  # type: ignore[method-assign]
+    run.go(25)
+    run.end()
+    (primary, _), (other, _) = run.kept()
+    assert primary["entries"] == other["entries"]
+    assert not backup.server.resets
 
 
 def test_a_turn_that_cannot_be_made_leaves_it_to_the_core(runs: list[Run]) -> None:

@@ -19,6 +19,7 @@ from llft.runtime.transport.senders import Senders
 _FIRST_ADDRESS: Final = 239 << 24 | 192 << 16
 _MOST_GROUPS: Final = 1024
 _GROUP_BITS: Final = (1 << 18) - 1
+IP_MTU_DISCOVER, IP_PMTUDISC_DONT = 10, 0  # `socket` has no names for them
 
 
 def multicast_ip(group_id: GroupId) -> str:
@@ -47,6 +48,8 @@ class MulticastAddressing:
             with sockets.sharing_address(sender, way):
                 way.bind(sender.getsockname())
             self._let_send(way)
+            # Who is connected is told of errors by ICMP, which anybody may forge: of sizes it hears none.
+            way.setsockopt(_socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)
             way.connect(destination)
         except OSError:
             way.close()
