@@ -19,7 +19,6 @@
 
 enum {
     LEVELS_NEEDED = 300, /* of the stack: the call may have to go the usual way from here (`runtime.driver`) */
-    BIRTHS_MAX = 1 << 22,
     CALLED_MAX = 8192,
     FDS_MAX = CONNECTIONS_MAX,
     LISTENER = 0,
@@ -43,7 +42,7 @@ bool is_paused(int64_t now_ns) { return now_ns - dialogue.last_ns > dialogue.pau
 /* One that was left is over, whoever tries it again: what has come is for the core, and would wait here. */
 bool is_here(int64_t now_ns) {
     return dialogue.ident && dialogue.ident == PyThread_get_thread_ident() && !dialogue.left && !is_paused(now_ns) &&
-           dialogue.births_bytes + dialogue.births.size < BIRTHS_MAX && dialogue.called_count < CALLED_MAX;
+           has_room_for_births() && dialogue.called_count < CALLED_MAX;
 }
 
 /* The next call uses up the quantum. */

@@ -45,8 +45,7 @@ COMPLETED: Final = NONE
 
 
 class Event(NamedTuple):
-    """`what` is START, CALLED, or COMPLETED; RESTORED is in no log: between a head and what follows a state
-    (`application.Restart`)."""
+    """`what` is START, CALLED, or COMPLETED; RESTORED is in no log, but before what follows a state."""
 
     what: int
     thread: ThreadId
@@ -96,18 +95,22 @@ class BirthLog:
         head += bytes((INT, kind))
         events = None if pack_times is None else pack_times(bytes(head), values)
         if events is None:
-            for value_ns in values:
-                self.completed(thread, kind, value_ns)
-            return
-        self.go_on(events)
+            self.completed_all(thread, kind, [*values])
+        else:
+            self.go_on(events)
 
     def go_on(self, events: bytes | bytearray) -> None:
         """Whole events, as they are."""
         self.digest = crc32(events, self.digest)
         self._data.append(events)
 
-    def go_on_in(self, pieces: list[bytes], digest: int) -> None:
-        """The same in pieces, of which somebody knows what the digest of the whole log is with them."""
+    def room(self) -> list[memoryview]:
+        """Where what follows can be put until the next `go_on_in`; nothing else happens to it meanwhile."""
+        return self._data.room()
+
+    def go_on_in(self, pieces: list[bytes], digest: int, *, placed: int = 0) -> None:
+        """The same in pieces, behind so many bytes in that room. Somebody knows the digest of the whole."""
+        self._data.take(placed)
         self._data.append_all(pieces)
         self.digest = digest
 
@@ -116,13 +119,11 @@ class BirthLog:
         head, events = bytearray(), bytearray()
         put_uvarint(head, thread)
         for result in results:
-            events += head
-            events += encode_result(kind, result)
+            events += head + encode_result(kind, result)
         self.go_on(events)
 
     def completed_unseen(self, thread: ThreadId, result: Result) -> int:
-        """The program has not made the call again yet; `name` says later what it was. Returns its place among
-        the kept bytes."""
+        """The program has not made the call again yet; `name` says later what it was. Returns its place."""
         event = encode_result(UNKNOWN_KIND, result)
         self._append(thread, event)
         return self._data.length - len(event) + 1
@@ -134,12 +135,11 @@ class BirthLog:
 
     def _append(self, thread: ThreadId, event: bytes) -> None:
         if thread < 128:
-            piece = bytes((thread,)) + event
-        else:
-            number = bytearray()
-            put_uvarint(number, thread)
-            piece = bytes(number) + event
-        self.go_on(piece)
+            self.go_on(bytes((thread,)) + event)
+            return
+        number = bytearray()
+        put_uvarint(number, thread)
+        self.go_on(bytes(number) + event)
 
     def piece(self, start: int, end: int) -> bytes:
         """Bytes from `start` to `end`, both kept (`has`)."""
@@ -147,8 +147,8 @@ class BirthLog:
         return self.head[start:end] if of_head else self._data.piece(start - self.start, end - self.start)
 
     def has(self, start: int, end: int) -> bool:
-        kept = self.start <= start <= end <= self.length
-        return kept or (bool(self.head) and 0 <= start <= end <= len(self.head))
+        of_head = bool(self.head) and 0 <= start <= end <= len(self.head)
+        return of_head or self.start <= start <= end <= self.length
 
     def kept(self) -> bytes:
         return self._data.piece(0, self._data.length)

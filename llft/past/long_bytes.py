@@ -18,8 +18,10 @@ from llft.wire.checksum import crc32
 
 SMALLEST_BYTES: Final = 1 << 12
 LARGEST_BYTES: Final = 1 << 21
-SPARE_BLOCKS: Final = 16
+SPARE_BLOCKS: Final = 64
 """Of the largest, so many at most are kept for what is to come."""
+LENT_BLOCKS: Final = 16
+"""Of the largest, so many are lent to whoever has much to put there."""
 
 
 def _plain(size: int) -> memoryview:
@@ -70,6 +72,26 @@ class LongBytes:
     def append_all(self, pieces: list[bytes]) -> None:
         for piece in pieces:
             self.append(piece)
+
+    def room(self) -> list[memoryview]:
+        """Where what follows can be put, piece after piece: `take` says how much was. Where there is not much
+        yet, that is what is left of the last block."""
+        lent = [self._block[self._used :]] if self._used < len(self._block) else []
+        if len(self._block) == LARGEST_BYTES:
+            while len(self._spare) < LENT_BLOCKS:
+                self._spare.append(_new_block(LARGEST_BYTES))
+            lent += self._spare[: -LENT_BLOCKS - 1 : -1]
+        return lent
+
+    def take(self, size: int) -> None:
+        """So much was put into the room that there is."""
+        while size > 0:
+            if self._used == len(self._block):
+                self._add_block(size)
+            part = min(len(self._block) - self._used, size)
+            self._used += part
+            self.length += part
+            size -= part
 
     def _append_in_parts(self, data: memoryview) -> None:
         start = 0

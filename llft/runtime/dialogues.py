@@ -212,6 +212,7 @@ class Dialogues:
                 datagrams,
                 remotes,
                 lent.connections,
+                application.log.room(),
             ),
             None if lent.threads is None else self._at_gates(lent.threads),
             *members,
@@ -256,7 +257,7 @@ class Dialogues:
             driver.written = True
             driver.world.write_frame(frame, records, _stamp(driver.core.standing, first_ns))
         driver.core.dialogue.take_back(made)
-        driver.application.log.go_on_in(made.births, made.births_digest)
+        driver.application.log.go_on_in(made.births, made.births_digest, placed=made.births_placed)
         if driver.core.outbox.effects:
             driver.perform(driver.core.drain())
         if made.foreign:

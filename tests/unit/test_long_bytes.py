@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from llft.past import long_bytes
-from llft.past.long_bytes import LARGEST_BYTES, SMALLEST_BYTES, SPARE_BLOCKS, LongBytes
+from llft.past.long_bytes import LARGEST_BYTES, LENT_BLOCKS, SMALLEST_BYTES, SPARE_BLOCKS, LongBytes
 from llft.runtime.mapped import mapped
 
 
@@ -99,7 +99,7 @@ def test_a_copy_of_the_process_has_nothing_in_the_large_ones(made: list[int]) ->
 
 def _change(draw: random.Random, array: bytearray, found: LongBytes) -> None:
     place = draw.randint(0, len(array))
-    what = draw.randrange(8)
+    what = draw.randrange(9)
     if what == 0:
         del array[:place]
         found.drop_before(place)
@@ -109,10 +109,36 @@ def _change(draw: random.Random, array: bytearray, found: LongBytes) -> None:
     elif what == 2 and place < len(array):
         array[place] = 99
         found.put(place, 99)
+    elif what == 3:
+        data = draw.randbytes(draw.choice([0, 1, 100, 5000, 70_000]))
+        array += _put_in_place(data, found)
     else:
         data = draw.randbytes(draw.choice([0, 1, 100, 5000, 70_000]))
         array += data
         found.append(data)
+
+
+def _put_in_place(data: bytes, found: LongBytes) -> bytes:
+    """As much of it as there is room for."""
+    done = 0
+    for room in found.room():
+        part = min(len(room), len(data) - done)
+        room[:part] = data[done : done + part]
+        done += part
+    found.take(done)
+    return data[:done]
+
+
+def test_there_is_room_for_much_where_there_is_much(made: list[int]) -> None:
+    found, array = LongBytes(bytes(3 * LARGEST_BYTES)), bytearray(3 * LARGEST_BYTES)
+    for _ in range(3):
+        data = random.Random(len(array)).randbytes(LENT_BLOCKS * LARGEST_BYTES // 2)
+        array += _put_in_place(data, found)
+        found.append(b"and more")
+        array += b"and more"
+    assert len(array) > LENT_BLOCKS * LARGEST_BYTES
+    assert found.piece(0, found.length) == array
+    assert sum(map(len, found.room())) >= LENT_BLOCKS * LARGEST_BYTES
 
 
 def test_all_of_it_can_be_dropped_and_more_appended() -> None:
