@@ -8,6 +8,9 @@ step with its journal on less a step with it off, as in bench/core_step.py); wha
 rows, write them down and hand them on, measured by writing the very same records once more, as often as
 a primary does (`driver.UNFLUSHED_AT_MOST_NS`); and the time of the thread that brings the bytes to the disk
 (`llft-spool`). The sum is set against all processor time of the primary.
+
+Calls that are made in dialogues (D-74) make no rows: C says itself what their frames took (`journal_ns`). So
+the price of rows is that of the calls that went through the core, by their share (`calls_of_the_core`).
 """
 
 from __future__ import annotations
@@ -23,12 +26,12 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.core_step import Bench
-from llft.cli.survey import require_primary, survey
+from llft.cli.survey import STATUS, require_primary, survey
 from llft.cli.trial import Trial, TrialOptions
 from llft.journal.batch import Row
 from llft.journal.frame import FREQUENT
@@ -36,6 +39,7 @@ from llft.journal.packed import Strip
 from llft.journal.reader import read_journal
 from llft.journal.record import Operated, Record, Stamp
 from llft.journal.writer import JournalWriter
+from llft.runtime.control_client import ask
 from llft.runtime.driver import UNFLUSHED_AT_MOST_NS
 from llft.runtime.native.spool import open_spool
 from llft.wire.order import TEMPLATES
@@ -60,6 +64,20 @@ def spool_cpu_s(pid: int) -> float:
     tasks = Path(f"/proc/{pid}/task").iterdir()
     spools = [task for task in tasks if (task / "comm").read_text().strip() == SPOOL]
     return sum(int((task / "schedstat").read_text().split()[0]) for task in spools) / 1e9
+
+
+class Calls(NamedTuple):
+    """Of a primary, until now: in dialogues, through the core, and what the frames of the former took."""
+
+    inside: int
+    outside: int
+    frames_s: float
+
+    @classmethod
+    def now(cls, trial: Trial, name: str) -> Calls:
+        told = ask(trial.directory.socket(name), STATUS)["dialogues"]
+        inside = told["heard"] + told["said"] + told["selected"]
+        return cls(inside, sum(told["outside"].values()), told["journal_ns"] / 1e9)
 
 
 def making_s() -> float:
@@ -174,10 +192,14 @@ def main() -> int:
         primary = require_primary(survey(trial.directory))
         pid, birth = primary["pid"], primary["birth"]
         begun_ns, replies = time.monotonic_ns(), trial.count()["replies"]
+        before = Calls.now(trial, primary["name"])
         before_s, spool_before_s = cpu_s(Path(f"/proc/{pid}/stat")), spool_cpu_s(pid)
         time.sleep(seconds)
         primary_s = cpu_s(Path(f"/proc/{pid}/stat")) - before_s
         spool_s = spool_cpu_s(pid) - spool_before_s
+        inside, outside, frames_s = (
+            now - then for now, then in zip(Calls.now(trial, primary["name"]), before, strict=True)
+        )
         ended_ns, replies = time.monotonic_ns(), trial.count()["replies"] - replies
         trial.stop()
     every = (
@@ -191,7 +213,8 @@ def main() -> int:
     trial.forget()
     packing_s, size = write_again(records)
     making = making_s()
-    writing_s = packing_s + making * len(records)
+    of_the_core = outside / max(inside + outside, 1)
+    writing_s = (packing_s + making * len(records)) * of_the_core + frames_s
     share = (writing_s + spool_s) / primary_s
     found = {
         "requests_per_s": round(replies / seconds),
@@ -200,6 +223,8 @@ def main() -> int:
         "making_ns_per_record": round(making * 1e9),
         "writing_ns_per_record": round(packing_s / max(len(records), 1) * 1e9),
         "bytes_per_record": round(size / max(len(records), 1), 1),
+        "calls_of_the_core": round(of_the_core, 3),
+        "frames_us_per_request": round(frames_s / max(replies, 1) * 1e6, 3),
         "spool_us_per_request": round(spool_s / max(replies, 1) * 1e6, 2),
         "journal_us_per_request": round((writing_s + spool_s) / max(replies, 1) * 1e6, 2),
         "share": round(share, 4),
