@@ -500,12 +500,6 @@ outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked);
 void ask_nothing(void);
 int64_t due_ns(void); /* what is to be done by then, whether somebody waits or not */
 PyObject *take_left_behind(PyObject *module, PyObject *none);
-/* Of whoever looks for a while before it sleeps: whether to, and what came of it. */
-typedef struct {
-    int in_vain, sleeps;
-} looks_t;
-bool is_promising(looks_t *looks);
-int has_looked(looks_t *looks, int found);
 bool is_calm(int64_t now_ns); /* nothing is due, and what has come was of the dialogue */
 
 /* How often, since the process began, and how long it took to make the journal's frames: for people. */
@@ -524,6 +518,25 @@ extern tally_t tally;
 enum { REASONS(ENUMERATED) REASON_COUNT };
 extern unsigned long long reasons[REASON_COUNT];
 #define because(name) (reasons[BECAUSE_##name]++)
+
+/* -- looking.c -------------------------------------------------------------------------------------- */
+
+/* Of whoever looks for a while before it sleeps: whether to, and what came of it, and of sleeping. */
+typedef struct {
+    bool pays;
+    int tried, sleeps, between;
+    int64_t found_ns, slept_ns; /* how long it takes until something is there, about */
+} looks_t;
+bool is_promising(looks_t *looks);
+int has_looked(looks_t *looks, int found, int64_t took_ns);
+void has_slept(looks_t *looks, int64_t took_ns);
+
+/* -- listening.c ------------------------------------------------------------------------------------ */
+
+struct epoll_event;
+void listen_apart(void);
+void listen_together(void);
+int look_at_descriptors(struct epoll_event *events, int most, int timeout_ms); /* those that have something */
 
 /* -- relay.c ---------------------------------------------------------------------------------------- */
 

@@ -25,6 +25,7 @@ static void forget(void) {
     dialogue.ident = 0;
     dialogue.generation++;
     dialogue.waiting = false;
+    listen_together();
     ask_nothing();
     forget_threads();
     dialogue.orders.size = dialogue.births.size = dialogue.births_bytes = dialogue.counted.size = 0;

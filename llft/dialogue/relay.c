@@ -277,26 +277,28 @@ static bool awaits_only_a_commit(int64_t now_ns) {
 }
 
 /* To be woken on another core takes longer than what is waited for takes to come. */
-static int look_for_commit(struct epoll_event *events) {
-    int64_t until_ns = monotonic_ns() + LOOKING_NS;
+static int look_for_commit(looks_t *looks, struct epoll_event *events) {
+    int64_t began_ns = monotonic_ns(), now_ns = began_ns;
     int count = 0;
     tally.sought++;
-    while (!count && monotonic_ns() < until_ns)
+    for (; !count && now_ns - began_ns < LOOKING_NS; now_ns = monotonic_ns())
         count = epoll_wait(dialogue.epoll_fd, events, EVENTS, 0);
-    return count;
+    return has_looked(looks, count, now_ns - began_ns);
 }
 
 static int wait_until(struct epoll_event *events, int64_t now_ns, int64_t until_ns) {
     static looks_t looks;
     int64_t left_ms = (until_ns - now_ns + NS_IN_MS - 1) / NS_IN_MS;
-    bool looks_first = awaits_only_a_commit(now_ns) && is_promising(&looks);
+    bool awaits = awaits_only_a_commit(now_ns), looks_first = awaits && is_promising(&looks);
     int count = 0;
     Py_BEGIN_ALLOW_THREADS;
     if (looks_first)
-        count = has_looked(&looks, look_for_commit(events));
+        count = look_for_commit(&looks, events);
     if (!count)
         count = epoll_wait(dialogue.epoll_fd, events, EVENTS, left_ms > 1000 ? 1000 : (int)left_ms);
     Py_END_ALLOW_THREADS;
+    if (awaits && !looks_first)
+        has_slept(&looks, monotonic_ns() - now_ns);
     return count;
 }
 

@@ -26,8 +26,6 @@ enum {
     EVENTS = 8,
     DRAINED_AT_MOST = 256, /* and what has come with the last of them, */
     CALLS_AT_MOST = 32,    /* by so many calls of the system */
-    IN_VAIN_MAX = 4,
-    SLEEPS_BETWEEN = 64,
     NS_IN_MS = 1000000,
     BRISK_NS = 4 * NS_IN_MS,
     OTHERS_NS = 10 * NS_IN_MS,
@@ -44,22 +42,6 @@ int64_t monotonic_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Looking before one sleeps pays only where what is waited for comes soon: whoever looked in vain a few times
- * sleeps at once, and tries again only now and then (`runtime.spinning`). */
-bool is_promising(looks_t *looks) {
-    if (looks->in_vain < IN_VAIN_MAX)
-        return true;
-    if (++looks->sleeps < SLEEPS_BETWEEN)
-        return false;
-    looks->sleeps = 0;
-    return true;
-}
-
-int has_looked(looks_t *looks, int found) {
-    looks->in_vain = found ? 0 : looks->in_vain + 1;
-    return found;
-}
-
 /* What a thread that waits in the socket has taken from it. There is one such thread at most. */
 static datagrams_heard heard;
 
@@ -71,11 +53,18 @@ static int hear_one(PyObject *datagrams, int flags) {
     return errno == EINTR ? -1 : errno != EAGAIN;
 }
 
-static int look_for(PyObject *datagrams, int64_t until_ns) {
+static looks_t looks;
+static bool looked; /* the last wait began with it */
+
+static int look_for(PyObject *datagrams, int64_t began_ns, int64_t until_ns) {
     int found = 0;
-    while (!found && monotonic_ns() < until_ns)
+    looked = is_promising(&looks);
+    if (!looked)
+        return 0;
+    int64_t now_ns = began_ns;
+    for (; !found && now_ns < until_ns; now_ns = monotonic_ns())
         found = hear_one(datagrams, MSG_DONTWAIT);
-    return found;
+    return has_looked(&looks, found, now_ns - began_ns);
 }
 
 bool is_brisk(void) { return dialogue.brisk; }
@@ -87,7 +76,7 @@ static bool are_others_due(int64_t now_ns) { return now_ns - dialogue.looked_ns 
 
 static int look_at_all(struct epoll_event *events, int64_t now_ns, int timeout_ms) {
     dialogue.looked_ns = now_ns;
-    return epoll_wait(dialogue.epoll_fd, events, EVENTS, timeout_ms);
+    return look_at_descriptors(events, EVENTS, timeout_ms);
 }
 
 /* An answer that wakes nobody is looked for at the latest when nothing came for a moment. */
@@ -102,11 +91,13 @@ static int hear_briskly(PyObject *datagrams, struct epoll_event *events, int64_t
  * call's own time is kept to the millisecond. */
 static int poll_network(PyObject *datagrams, struct epoll_event *events, int64_t now_ns, int64_t until_ns,
                         int64_t call_until_ns) {
-    static looks_t spinning;
     int64_t spin_until_ns = now_ns + dialogue.spin_ns;
     int found = 0;
-    if (dialogue.live && dialogue.spin_ns && is_promising(&spinning))
-        found = has_looked(&spinning, look_for(datagrams, spin_until_ns < until_ns ? spin_until_ns : until_ns));
+    if (dialogue.live && dialogue.spin_ns) {
+        found = are_others_due(now_ns) ? look_at_all(events, now_ns, 0) : 0;
+        if (!found)
+            found = look_for(datagrams, now_ns, spin_until_ns < until_ns ? spin_until_ns : until_ns);
+    }
     if (!found && waits_in_socket() && call_until_ns - now_ns > PATIENCE_NS)
         return hear_briskly(datagrams, events, now_ns);
     if (found)
@@ -287,6 +278,7 @@ static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, const asked_t *as
     bool is_lazy = !dialogue.live && dialogue.lazy_ns > 0 && is_busy(now_ns);
     dialogue.waiting = true;
     heard.size = -1;
+    listen_apart();
     Py_BEGIN_ALLOW_THREADS;
     *count = is_lazy ? poll_lazily(datagrams, events, now_ns, until_ns)
                      : poll_network(datagrams, events, now_ns, until_ns, asked->until_ns);
@@ -333,6 +325,8 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     dialogue.waiting = false;
     ask_nothing();
     *now_ns = monotonic_ns();
+    if (!looked)
+        has_slept(&looks, *now_ns - began_ns);
     dialogue.brisk = are_datagrams(events, count) && *now_ns - began_ns < BRISK_NS;
     if (!count && *now_ns < leave_ns)
         return ARRIVED;

@@ -49,7 +49,7 @@ INTERPRETED = frozenset(
         "llft/journal/record.py",
         # A local variable keeps memory alive there that the kernel reads; compiled, it ends with its last
         # use.
-        "llft/runtime/transport/own_filter.py",
+        "llft/runtime/transport/kernel_loss.py",
         # mypyc cannot iterate over a union of tuples of which one is empty; for verification only.
         "llft/past/witness.py",
     }
@@ -65,7 +65,9 @@ _DIALOGUE = (
                 "journal",
                 "lane",
                 "lending",
+                "listening",
                 "locks",
+                "looking",
                 "order",
                 "relay",
                 "selecting",

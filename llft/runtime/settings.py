@@ -74,8 +74,8 @@ class Endpoint(NamedTuple):
 class FaultInjection:
     """For tests: probabilities from 0 to 1. One seed gives different faults to different processes.
 
-    `kernel_loss` is without a seed; what it loses no code of ours has seen (`transport.own_filter`), so it is
-    for dialogues, which a transport that injects the other faults does without."""
+    `kernel_loss` is without a seed; what it loses no code of ours has seen (`transport.kernel_loss`), so it
+    is for dialogues, which a transport that injects the other faults does without."""
 
     loss: float = 0.0
     duplicate: float = 0.0
@@ -98,8 +98,9 @@ class TransportSettings:
     key_file: str = ""
     authenticate: bool = True
     """Without a key file `llft run` makes a key for this host's groups. False, on loopback: none."""
-    spin_us: int = 0
-    """A primary that waits looks for datagrams so long before it sleeps (`runtime.spinning`)."""
+    spin_us: int = 60
+    """A primary that waits looks for datagrams at most so long before it sleeps, where that pays
+    (`runtime.spinning`)."""
     fault_injection: FaultInjection = field(default_factory=FaultInjection)
 
 

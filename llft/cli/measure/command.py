@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from llft.cli.arguments import add_json, positive, positive_float
+from llft.cli.arguments import add_json, not_negative, positive, positive_float
 from llft.cli.measure.catalogue import BOTH, FIGURES, LANES, LISTS, NO, YES, Figure, names
-from llft.cli.measure.network import LOOPBACK, VETH
+from llft.cli.measure.network import LOOPBACK, SPIN_US, VETH
 from llft.cli.measure.placement import BACKUPS, PLACEMENTS
 
 FAILOVER = "failover"
@@ -83,10 +83,11 @@ def add_between(parser: argparse.ArgumentParser, figure: Figure) -> None:
     )
     parser.add_argument(
         "--spin",
-        type=positive,
-        default=0,
+        type=not_negative,
+        default=SPIN_US,
         metavar="US",
-        help="whoever waits looks so many microseconds for datagrams before it sleeps (default: 0)",
+        help="whoever waits looks at most so many microseconds for datagrams before it sleeps, where that "
+        "pays (default: %(default)s, as everywhere; 0: never)",
     )
 
 

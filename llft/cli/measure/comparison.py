@@ -81,7 +81,7 @@ def parameters(manner: Manner, placement: str, **own: Any) -> Point:
         "backups": manner.backups,
         "network": manner.network.name,
         "lane": manner.lane,
-        "spin": manner.network.spins,
+        "spin": manner.network.spin_us,
         "authenticated": manner.network.authenticated,
     }
 

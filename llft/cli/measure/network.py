@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llft.errors import MisuseError
+from llft.runtime.settings import TransportSettings
 
 LOOPBACK, VETH = "loopback", "veth"
 NETWORKS = (LOOPBACK, VETH)
 MTU = 1500
 _IP_TIMEOUT_S = 20
+SPIN_US = TransportSettings().spin_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,15 @@ class Network:
     """As in `llft.toml`."""
     client_settings: str = ""
     authenticated: bool = True
-    spins: bool = False
+    spin_us: int = SPIN_US
 
 
 @contextmanager
 def network(
-    name: str, *, configured: bool, authenticated: bool = True, spin_us: int = 0
+    name: str, *, configured: bool, authenticated: bool = True, spin_us: int = SPIN_US
 ) -> Iterator[Network]:
     """`configured`: the user has settings of his own, which may speak of the transport."""
-    spinning = f"spin_us = {spin_us}\n" if spin_us else ""
+    spinning = f"spin_us = {spin_us}\n" if spin_us != SPIN_US else ""
     if configured and (name == VETH or spinning or not authenticated):
         raise MisuseError("two-transports", "with --network veth, --spin or --key there is no --config")
     if name == LOOPBACK:
@@ -53,7 +55,7 @@ def network(
             server_settings=settings,
             client_settings=settings,
             authenticated=authenticated,
-            spins=bool(spin_us),
+            spin_us=spin_us,
         )
         return
     if not authenticated:
@@ -70,7 +72,7 @@ def network(
             key.chmod(0o600)
             launcher = ("ip", "netns", "exec", namespace)
             at_server, at_client = (_transport(own, key) + spinning for own in (there, here))
-            yield Network(VETH, there, launcher, at_server, at_client, spins=bool(spin_us))
+            yield Network(VETH, there, launcher, at_server, at_client, spin_us=spin_us)
     finally:
         _ip("netns", "delete", namespace)
 

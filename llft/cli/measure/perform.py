@@ -20,7 +20,7 @@ from llft.cli.measure import apps, gateway, latency, memory, nondeterminism, thr
 from llft.cli.measure.catalogue import BOTH, LANES, YES
 from llft.cli.measure.comparison import Manner, Point
 from llft.cli.measure.drawing import draw
-from llft.cli.measure.network import LOOPBACK, Network, network
+from llft.cli.measure.network import LOOPBACK, SPIN_US, Network, network
 from llft.cli.measure.peers import figure as peers
 from llft.cli.measure.placement import PLACEMENTS, cores, require_cores
 from llft.cli.panel import EventLines
@@ -71,7 +71,7 @@ def figure_object(arguments: argparse.Namespace, tell: Callable[[str], None]) ->
         arguments.network,
         configured=configured,
         authenticated=is_authenticated(arguments),
-        spin_us=getattr(arguments, "spin", 0),
+        spin_us=getattr(arguments, "spin", SPIN_US),
     ) as between:
         return object_of(arguments.figure, _on_each_lane(arguments, between, tell))
 

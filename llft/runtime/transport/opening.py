@@ -25,7 +25,7 @@ def open_transport(settings: Settings, group_id: GroupId, birth_id: BirthId) -> 
     transport = _open_udp(settings, group_id, birth_id)
     faults = settings.transport.fault_injection
     if faults.kernel_loss:
-        transport.lose(faults.kernel_loss, birth_id)
+        transport.lose(faults.kernel_loss)
     if faults:
         return LossyTransport(transport, faults, birth_id)
     return transport

@@ -18,9 +18,9 @@ from llft.identifiers import BirthId, GroupId
 from llft.runtime.transport import sockets
 from llft.runtime.transport.envelope import ENVELOPE_BYTES, Channel, Opener, Sealer, Version
 from llft.runtime.transport.interface import Address, Peer
+from llft.runtime.transport.kernel_loss import lose
 from llft.runtime.transport.keys import KeyRing
 from llft.runtime.transport.multicast import MulticastAddressing
-from llft.runtime.transport.own_filter import ignore_own, lose
 from llft.runtime.transport.senders import NOWHERE
 from llft.runtime.transport.unicast import UnicastAddressing
 
@@ -63,7 +63,6 @@ class UdpTransport:
         self._sockets = [self._sending]
         if isinstance(addressing, MulticastAddressing):
             hearing = addressing.prepare(self._sending)
-            ignore_own(hearing, birth_id)
             self._sockets.append(hearing)
         else:
             addressing.prepare(self.address)
@@ -83,10 +82,10 @@ class UdpTransport:
             if warning and warning not in self.warnings:
                 self.warnings.append(warning)
 
-    def lose(self, probability: float, birth_id: BirthId) -> None:
+    def lose(self, probability: float) -> None:
         """For tests: so many of the datagrams that come, before anything of ours sees them."""
         for sock in self._sockets:
-            lose(sock, probability, None if sock is self._sending else birth_id)
+            lose(sock, probability)
         self.warnings.append(f"the kernel loses datagrams on purpose: {probability}")
 
     @property
