@@ -103,7 +103,6 @@ def install(port: Port) -> None:
     clocks.replace_datetime()
     identity.remember()
     collecting.begin()
-    writings.begin()
     refusals.install(
         {
             "_ssl": _refuse_tls,
@@ -118,6 +117,7 @@ def install(port: Port) -> None:
         }
     )
     ticking.install()
+    writings.begin()
     _prepare_python_modules()
     if passage.ordered:
         importing.install()

@@ -13,6 +13,7 @@ import builtins
 import importlib.machinery
 import os
 import sys
+from contextlib import suppress
 from types import CodeType
 from typing import Any
 
@@ -74,4 +75,6 @@ def _keep_compiled() -> None:
         if not os.path.isabs(caches):
             return
         sys.pycache_prefix = os.path.join(caches, "llft", "pycache")
+    with suppress(OSError):
+        os.makedirs(sys.pycache_prefix, exist_ok=True)
     sys.dont_write_bytecode = False

@@ -2,10 +2,11 @@
 
 A program restored from an image would not find what it had written: the image does not carry files
 (docs/CHECKPOINTS.md). The interpreter tells of every file that is opened and of every change of a directory
-(PEP 578); what it compiles of imported modules does not count. Extensions that write files past the
-interpreter are found by their open descriptors, at the capture. Of its own temporary directory the capture
-sees itself whether anything is in it: what was there for a moment does not count (`tempfile` tries the
-directory so).
+(PEP 578). What it compiles of imported modules does not count, for it is made anew where it is missing; its
+directory is made by us (`ticking`), for one above it is not to be told from one of the program's. Extensions
+that write files past the interpreter are found by their open descriptors, at the capture. Of its own
+temporary directory the capture sees itself whether anything is in it: what was there for a moment does not
+count (`tempfile` tries the directory so).
 """
 
 from __future__ import annotations
@@ -47,10 +48,18 @@ def _noticed(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _is_elsewhere(name: str) -> bool:
-    """The runtime's, or in the temporary directory."""
-    if ours and name.startswith(ours):
+    """The runtime's, or in the temporary directory, or a compiled module."""
+    if (ours and name.startswith(ours)) or _is_compiled(name):
         return True
     return name == TEMPORARY or (name.startswith(f"{TEMPORARY}/") and "/../" not in f"{name}/")
+
+
+def _is_compiled(name: str) -> bool:
+    """Where the import system keeps what it has compiled."""
+    if "/../" in name:
+        return False
+    prefix = sys.pycache_prefix
+    return "__pycache__" in name.split("/") if prefix is None else name.startswith(f"{prefix}/")
 
 
 def _opened(arguments: tuple[Any, ...]) -> str:
@@ -58,7 +67,7 @@ def _opened(arguments: tuple[Any, ...]) -> str:
     if not isinstance(flags, int) or not flags & _WRITING or isinstance(path, int):
         return ""
     name = _text(path)
-    return "" if name in _NOWHERE or ".pyc" in name else f"it writes {name}"
+    return "" if name in _NOWHERE else f"it writes {name}"
 
 
 def _database(arguments: tuple[Any, ...]) -> str:
@@ -67,8 +76,7 @@ def _database(arguments: tuple[Any, ...]) -> str:
 
 
 def _changed(arguments: tuple[Any, ...]) -> str:
-    name = _text(arguments[0])
-    return "" if "__pycache__" in name or ".pyc" in name or "pycache" in name else f"it changes files: {name}"
+    return f"it changes files: {_text(arguments[0])}"
 
 
 def _text(path: object) -> str:

@@ -19,18 +19,16 @@ kind of call that is being completed.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from llft.core.determinizer import operations
 from llft.core.determinizer.operations import Failure, Operation, Result, Send
-from llft.errors import DivergenceError, PeerError
+from llft.errors import DivergenceError
 from llft.identifiers import ThreadId
 from llft.past.long_bytes import LongBytes
-from llft.wire.checksum import crc32
+from llft.wire.checksum import crc32, joined
 from llft.wire.many_times import pack_times
-from llft.wire.varint import get_uvarint, put_uvarint, unzigzag, zigzag
+from llft.wire.varint import put_uvarint, zigzag
 
 START, CALLED, NONE, TRUE, FALSE, INT, BYTES, TUPLE, FAILURE, RESTORED = range(10)
 
@@ -42,17 +40,6 @@ _KIND_NAMES: Final = {number: kind.__name__ for kind, number in OPERATION_KINDS.
 UNKNOWN_KIND: Final = 254
 """Of a completion that came while the program was still in its past."""
 COMPLETED: Final = NONE
-
-
-class Event(NamedTuple):
-    """`what` is START, CALLED, or COMPLETED; RESTORED is in no log: between a head and what follows a state
-    (`application.Restart`)."""
-
-    what: int
-    thread: ThreadId
-    kind: int
-    result: Result
-    key: str = ""
 
 
 class BirthLog:
@@ -128,9 +115,12 @@ class BirthLog:
         return self._data.length - len(event) + 1
 
     def name(self, place: int, kind: int) -> None:
-        """All members must have the same bytes: what was unknown is known now. Rare, so it may cost."""
-        self._data.put(place, kind)
-        self.digest = self._data.digest(self._data.length, self.digest_before)
+        """All members must have the same bytes: what was unknown is known now.
+
+        A checksum is linear: what becomes of it follows from that byte, and from how many are behind it."""
+        before = self._data.put(place, kind)
+        changed = crc32(bytes((before,))) ^ crc32(bytes((kind,)))
+        self.digest ^= joined(changed, 0, self._data.length - place - 1)
 
     def _append(self, thread: ThreadId, event: bytes) -> None:
         if thread < 128:
@@ -165,9 +155,9 @@ class BirthLog:
         self._data.drop_from(position - self.start)
         self._data.append(data)
 
-    def resumed(self, data: bytes) -> BirthLog:
-        """The same log with `data` before what it has."""
-        return BirthLog(data + self.kept(), start=self.start, digest=self.digest_before, head=self.head)
+    def beginning(self, data: bytes = b"") -> BirthLog:
+        """Another log from where this one begins."""
+        return BirthLog(data, start=self.start, digest=self.digest_before, head=self.head)
 
     def drop_before(self, position: int, digest: int, *, head_bytes: int = 0) -> None:
         """Forget what came before a position, but for the first `head_bytes` of all. `digest` was that of
@@ -206,74 +196,12 @@ def encode_result(kind: int, result: Result) -> bytes:
     return bytes(out)
 
 
-def events(data: bytes) -> Iterator[Event]:
-    """The events of a whole log. What is not one is a PeerError: it came from another process."""
-    position, end = 0, len(data)
-    try:
-        while position < end:
-            thread, position = get_uvarint(data, position)
-            tag = data[position]
-            if tag == CALLED:
-                position += 5
-                if position > end:
-                    raise IndexError
-                yield Event(CALLED, thread, 0, int.from_bytes(data[position - 4 : position], "little"))
-                continue
-            if tag == START:
-                after = position + 2 + data[position + 1]
-                yield Event(START, thread, 0, None, data[position + 2 : after].decode())
-                position = after
-                continue
-            kind = data[position + 1]
-            result, position = _decode_result(tag, data, position + 2)
-            yield Event(COMPLETED, thread, kind, result)
-    except IndexError:
-        raise PeerError("birth_log_truncated", "fetch it again") from None
-
-
-def _decode_result(tag: int, data: bytes, position: int) -> tuple[Result, int]:
-    if tag == NONE:
-        return None, position
-    if tag in (TRUE, FALSE):
-        return tag == TRUE, position
-    if tag == INT:
-        number, position = get_uvarint(data, position)
-        return unzigzag(number), position
-    if tag == BYTES:
-        size, position = get_uvarint(data, position)
-        if size > len(data) - position:
-            raise IndexError
-        return data[position : position + size], position + size
-    if tag == FAILURE:
-        size = data[position + 1]
-        name = data[position + 2 : position + 2 + size].decode("utf-8", "replace")
-        return Failure(name, bool(data[position])), position + 2 + size
-    if tag == TUPLE:
-        size, position = get_uvarint(data, position)
-        numbers = []
-        for _ in range(size):
-            number, position = get_uvarint(data, position)
-            numbers.append(unzigzag(number))
-        return tuple(numbers), position
-    raise PeerError("birth_log_event_unknown", "run the same version of LLFT at all replicas", tag=tag)
-
-
 def brief(operation: Operation) -> int:
     """What it is about, and all that it writes."""
     if isinstance(operation, Send):
         return crc32(operation.payload, operation.fd)
     first: object = operation[0] if operation else 0
     return first & 0xFFFF_FFFF if isinstance(first, int) else 0
-
-
-def briefs(data: bytes) -> dict[ThreadId, deque[int]]:
-    """Of the calls in a log, by thread."""
-    found: dict[ThreadId, deque[int]] = {}
-    for event in events(data):
-        if event.what == CALLED:
-            assert isinstance(event.result, int)
-            found.setdefault(event.thread, deque()).append(event.result)
-    return found
 
 
 def check_brief(thread: ThreadId, expected: int, found: int) -> None:

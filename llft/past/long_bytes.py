@@ -128,13 +128,16 @@ class LongBytes:
             first, at = part_end, at + 1
         return found
 
-    def put(self, place: int, byte: int) -> None:
+    def put(self, place: int, byte: int) -> int:
+        """Instead of what was there, which is returned."""
         if not 0 <= place < self.length:
             raise IndexError(place)
         self._seal()
         at = bisect_right(self._ends, self._start + place)
         part = self._parts[at]
-        part[len(part) - (self._ends[at] - self._start - place)] = byte
+        index = len(part) - (self._ends[at] - self._start - place)
+        before, part[index] = part[index], byte
+        return before
 
     def drop_before(self, place: int) -> None:
         self._seal()

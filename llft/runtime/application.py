@@ -31,13 +31,11 @@ from llft.past.birth_log import (
     RESTORED,
     START,
     BirthLog,
-    Event,
     brief,
-    briefs,
     check_brief,
     check_kind,
-    events,
 )
+from llft.past.log_reading import Event, Past, events, events_of
 from llft.past.witness import Witness, detail
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.state.restart import Restart
@@ -223,32 +221,28 @@ class Application:
 
     def begin_replay(
         self,
-        data: bytes,
+        past: Past,
         out_at_checkpoint: list[ThreadId],
         again: Sequence[ThreadId] = (),
         restart: Restart | None = None,
     ) -> None:
         """`again`: threads whose last call the core had put off; they make it once more, to the core.
         What the core gave while the log was on its way is not of the past: it follows it in the log.
-        `data` goes on where this program is: at birth, or at the position of its image, or of its restart."""
-        log = self.log
-        if restart is None:
-            self.log = log.resumed(data)
-        else:
-            self.log = BirthLog(
-                data + log.kept(), start=restart.position, digest=restart.digest, head=restart.head
-            )
-        self._past_length = len(data)
+        However long that is, nothing takes longer here for it: whoever holds the lock keeps the process from
+        beating."""
+        given, self.log = self.log, past.log
+        self._past_length = past.log.length - past.log.start
+        self._past = events_of(past.log, past.log.length)
+        past.log.go_on(given.kept())
         out_at_checkpoint = [*out_at_checkpoint, *again]
         self._out_at_checkpoint = frozenset(out_at_checkpoint)
         self.out_for_core = dict.fromkeys(out_at_checkpoint) | self.out_for_core
         if self.ordered:
-            self._briefs = briefs(data)
+            self._briefs = past.briefs
             self._absorbable = Counter({thread: len(calls) for thread, calls in self._briefs.items()})
             self._calls_left = self._absorbable.copy()
             self._absorbable.subtract(again)
             self._again = frozenset(again)
-        self._past = events(data)
         if restart is not None:
             self._restore = restart.restore
             self._past = chain(events(restart.head), (Event(RESTORED, 0, 0, None),), self._past)

@@ -19,14 +19,21 @@ from typing import Final
 from llft.errors import PeerError
 from llft.identifiers import BirthId, GroupId
 from llft.instant import MS, SECOND
-from llft.runtime.log_service import LogSource, Provide, ProvideState, fetch_log, fetch_state
+from llft.runtime.log_service import (
+    LogSource,
+    Provide,
+    ProvideState,
+    fetch_log,
+    fetch_log_into,
+    fetch_state,
+)
 from llft.runtime.native.lifeline import Lifeline
 from llft.runtime.service_connection import Phase
 from llft.runtime.service_port import MOST_CONNECTIONS, ServicePort
 from llft.runtime.settings import Settings
 from llft.runtime.transport import Peer, Transport, open_keys
 
-__all__ = ["Liveness", "LogSource", "fetch_log", "fetch_state"]
+__all__ = ["Liveness", "LogSource", "fetch_log", "fetch_log_into", "fetch_state"]
 
 HOUSEKEEPING_NS: Final = 20 * MS
 RETRY_NS: Final = SECOND

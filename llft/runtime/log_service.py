@@ -137,10 +137,17 @@ class LogSource(NamedTuple):
 
 
 def fetch_log(source: LogSource, end: int, *, start: int = 0, timeout_s: float) -> bytes:
-    """Of a member's birth log. Blocks. OSError or PeerError."""
+    """Of a member's birth log. Blocks, unless nothing comes for `timeout_s`. OSError or PeerError."""
     found = bytearray()
-    _fetch(source, b"LOG %d %d\n" % (start, end), end - start, timeout_s, found.extend)
+    fetch_log_into(found.extend, source, end, start=start, timeout_s=timeout_s)
     return bytes(found)
+
+
+def fetch_log_into(
+    take: Callable[[bytes], object], source: LogSource, end: int, *, start: int, timeout_s: float
+) -> None:
+    """The same; `take` gets the pieces in order. While a long log is copied as a whole, nobody runs."""
+    _fetch(source, b"LOG %d %d\n" % (start, end), end - start, timeout_s, take)
 
 
 def fetch_state(
@@ -160,7 +167,7 @@ def fetch_state(
 def _fetch(
     source: LogSource, request: bytes, size: int, timeout_s: float, take: Callable[[bytes], object]
 ) -> None:
-    stream = _Stream(originals.monotonic_ns() + int(timeout_s * 1e9))
+    stream = _Stream(int(timeout_s * 1e9))
     try:
         stream.connect(source)
         handshake = ClientHandshake(
@@ -189,6 +196,7 @@ def _take_frames(
         piece = _read_frame(stream, frames, most=min(PIECE_BYTES, size))
         take(piece)
         size -= len(piece)
+        stream.begin_waiting()
 
 
 def _read_frame(stream: _Stream, frames: Frames, *, most: int) -> bytes:
@@ -204,9 +212,14 @@ def _read_frame(stream: _Stream, frames: Frames, *, most: int) -> bytes:
 class _Stream:
     """A connection that blocks, up to an instant. `settimeout` would do as much at five times the cost."""
 
-    def __init__(self, deadline_ns: int) -> None:
-        self._deadline_ns = deadline_ns
+    def __init__(self, patience_ns: int) -> None:
+        self._patience_ns = patience_ns
         self._sock = sockets.open_socket(_socket.SOCK_STREAM)
+        self.begin_waiting()
+
+    def begin_waiting(self) -> None:
+        """The patience is for what comes next: how long all of it takes depends on how much it is."""
+        self._deadline_ns = originals.monotonic_ns() + self._patience_ns
 
     def connect(self, source: LogSource) -> None:
         try:

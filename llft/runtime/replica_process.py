@@ -20,6 +20,7 @@ from llft.instant import US
 from llft.journal.frame import FREQUENT
 from llft.journal.record import Record
 from llft.journal.writer import JournalWriter
+from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Checkpoint, Fingerprint
 from llft.runtime import fingerprint, last_words, own_log
 from llft.runtime.birthplace import Birthplace
@@ -219,7 +220,7 @@ class ReplicaProcess(OutsidePort):
             self.checkpoints.take(record)
         self.tell_changes()
 
-    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
+    def restore(self, checkpoint: Checkpoint, done: Callable[[BirthLog, Restart | None], None]) -> None:
         self.storing.restore(checkpoint, done)
 
     def reborn(

@@ -10,7 +10,7 @@ import json
 import traceback
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol, TypeVar
 from zlib import crc32
 
 from llft import originals
@@ -21,7 +21,7 @@ from llft.past.checkpoint import Base, Checkpoint, Fingerprint
 from llft.past.source import HOOKS, IMAGE
 from llft.runtime import fingerprint, own_log
 from llft.runtime.driver import Driver
-from llft.runtime.liveness import Liveness, LogSource, fetch_log, fetch_state
+from llft.runtime.liveness import Liveness, LogSource, fetch_log, fetch_log_into, fetch_state
 from llft.runtime.state.checkpoints import Checkpoints
 from llft.runtime.state.files import digest_of, linked
 from llft.runtime.state.restart import Restart
@@ -36,8 +36,11 @@ class Material(NamedTuple):
     state: bytes = b""
 
 
-Done = Callable[[bytes, Restart | None], None]
+Beginning = Callable[..., BirthLog]
+"""A log from where the program is, with these bytes, or none."""
+Done = Callable[[BirthLog, Restart | None], None]
 
+Fetched = TypeVar("Fetched")
 IMAGE_TO_BE = "LLFT_IMAGE"
 """The path of an image that a new process is to become, and the fields of its Base."""
 FETCH_TIMEOUT_S = 30.0
@@ -71,11 +74,11 @@ class Restoring:
 
     def hand_over(self, found: Material, done: Done) -> None:
         """The program is to go through it."""
-        data, restart = found.log.kept(), None
+        restart = None
         if found.base is not None:
             head = found.log.piece(0, found.base.head_bytes)
             restart = self._life.checkpoints.restart(found.base, head, found.state)
-        done(data, restart)
+        done(found.log, restart)
 
     def obtain(self, wanted: Checkpoint, use: Callable[[Material], None]) -> None:
         try:
@@ -103,10 +106,9 @@ class Restoring:
 
     def _go_on(self, wanted: Checkpoint, log: BirthLog) -> Material:
         """From birth, or from where the image was taken that this process was restored from."""
-        start, digest = log.start, log.digest_before
-        data = self._log(wanted, start=start, digest=digest)
-        self._life.say(f"has {len(data)} bytes of the program's past, from {start} on")
-        return Material(BirthLog(data, start=start, digest=digest))
+        found = self._log(wanted, log.beginning)
+        self._life.say(f"has {found.length - found.start} bytes of the program's past, from {found.start} on")
+        return Material(found)
 
     def become(self, wanted: Checkpoint, base: Base) -> NoReturn:
         """An image takes the place of the whole process, in its next life."""
@@ -129,27 +131,31 @@ class Restoring:
         if crc32(head) != base.head_digest:
             raise PeerError("birth_log_digest_differs", "fetch it again")
         state = self._fetch(wanted, lambda peer: whole_state(peer, base))
-        data = self._log(wanted, start=base.position, digest=base.digest)
+
+        def beginning(data: bytes = b"") -> BirthLog:
+            return BirthLog(data, start=base.position, digest=base.digest, head=head)
+
+        log = self._log(wanted, beginning)
         life.say(
             f"has {len(state)} bytes of state by {base.source}, with {len(head)} bytes of the program's past "
-            f"before it and {len(data)} after it"
+            f"before it and {log.length - log.start} after it"
         )
-        return Material(BirthLog(data, start=base.position, digest=base.digest, head=head), base, state)
+        return Material(log, base, state)
 
-    def _log(self, wanted: Checkpoint, *, start: int, digest: int) -> bytes:
-        """From a position on, with the digest of what came before."""
-        if wanted.log is not None and wanted.carried_from == start:
-            return wanted.log
+    def _log(self, wanted: Checkpoint, beginning: Beginning) -> BirthLog:
+        if wanted.log is not None and wanted.carried_from == beginning().start:
+            return beginning(wanted.log)
 
-        def fetch(peer: LogSource) -> bytes:
-            data = fetch_log(peer, wanted.length, start=start, timeout_s=FETCH_TIMEOUT_S)
-            if not wanted.is_of(data, start=start, digest=digest):
+        def fetch(peer: LogSource) -> BirthLog:
+            log = beginning()
+            fetch_log_into(log.go_on, peer, wanted.length, start=log.start, timeout_s=FETCH_TIMEOUT_S)
+            if (log.length, log.digest) != (wanted.length, wanted.digest):
                 raise PeerError("birth_log_digest_differs", "fetch it again", source=str(peer.birth_id))
-            return data
+            return log
 
         return self._fetch(wanted, fetch)
 
-    def _fetch(self, wanted: Checkpoint, fetch: Callable[[LogSource], bytes]) -> bytes:
+    def _fetch(self, wanted: Checkpoint, fetch: Callable[[LogSource], Fetched]) -> Fetched:
         """From whoever took the checkpoint, or, should it be gone, from another member: under the token
         all members have the same log."""
         life, source = self._life, wanted.taken_by

@@ -8,6 +8,7 @@ from typing import NoReturn, Protocol
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.journal.batch import Batch
 from llft.journal.record import Record, Stamp
+from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Checkpoint, Fingerprint, Told
 from llft.runtime.state.restart import Restart
 
@@ -31,7 +32,7 @@ class World(Protocol):
         """Of so many records, packed; the first has this stamp."""
 
     def flush(self) -> None: ...
-    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None:
+    def restore(self, checkpoint: Checkpoint, done: Callable[[BirthLog, Restart | None], None]) -> None:
         """Check that the program is the same, get the birth log and the state if the checkpoint only names
         them, and hand them to `done`: in a thread of its own, for it may take long."""
 

@@ -560,6 +560,35 @@ def test_a_member_that_does_not_answer_is_not_waited_for(join: Join) -> None:
     assert time.monotonic() - started < 2
 
 
+def test_a_log_that_takes_long_is_fetched_while_it_comes() -> None:
+    """A group whose log was kept from birth would get no member else, when that is long."""
+    server_birth_id = BirthId(9, 9, 9)
+
+    def serve(listener: socket.socket) -> None:
+        server, _ = listener.accept()
+        with server:
+            server.settimeout(5)
+            handshake = ServerHandshake(KeyRing(), GROUP, server_birth_id, bytes(16))
+            while not handshake.established:
+                server.sendall(handshake.feed(server.recv(handshake.wanted)))
+            server.recv(64)
+            frames = Frames(handshake.session_key())
+            server.sendall(frames.seal(b"OK"))
+            for _ in range(4):
+                select.select([server], [], [], 0.6)  # nothing comes
+                server.sendall(frames.seal(b"piece"))
+
+    with socket.create_server((HERE, 0)) as listener:
+        listener.settimeout(5)
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        source = LogSource(HERE, listener.getsockname()[1], server_birth_id, GROUP, KeyRing())
+        try:
+            assert fetch_log(source, 20, timeout_s=1.8) == b"piece" * 4
+        finally:
+            thread.join(10)
+
+
 def test_an_unheard_member_is_told(join: Join) -> None:
     with pytest.raises(PeerError, match="peer_unknown"):
         join().liveness.peer(BirthId(9, 9, 9))

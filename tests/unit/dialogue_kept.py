@@ -8,7 +8,7 @@ from llft.core.messaging.connection import Connection
 from llft.core.messaging.reflection import HeldOrder
 from llft.instant import NEVER
 from llft.journal.record import Collected, HeartbeatArrived
-from llft.past.birth_log import events as past_events
+from llft.past.log_reading import events as past_events
 from llft.wire.order import Entry, OrderContext, OrderDecoder
 from tests.unit.dialogue_world import Member
 

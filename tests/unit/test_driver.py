@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -18,8 +19,9 @@ from llft.instant import MS
 from llft.journal.batch import Batch
 from llft.journal.record import Record
 from llft.past.birth_log import OPERATION_KINDS, BirthLog, encode_result
-from llft.past.birth_log import events as logged_events
 from llft.past.checkpoint import Checkpoint, Told
+from llft.past.log_reading import events as logged_events
+from llft.past.log_reading import past_of
 from llft.runtime.application import ENDED, Application
 from llft.runtime.application_thread import ApplicationThread
 from llft.runtime.driver import Driver
@@ -42,7 +44,7 @@ class Silence:
     def write(self, record: Record) -> None: ...
     def write_batch(self, batch: Batch) -> None: ...
     def flush(self) -> None: ...
-    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None: ...
+    def restore(self, checkpoint: Checkpoint, done: Callable[[BirthLog, Restart | None], None]) -> None: ...
     def store(self, checkpoint: Checkpoint, answer: Callable[[bool], None]) -> None: ...
     def tell(self, *, for_joiner: bool) -> Told:
         return Told()
@@ -128,7 +130,8 @@ def test_a_replayed_program_sees_what_the_first_one_saw(mode: ThreadMode) -> Non
     main.start()
     with again.lock:
         again.application.begin_restoring()
-        again.application.begin_replay(data, list(driver.application.out_for_core))
+        past = past_of(BirthLog(data), ordered=mode is ThreadMode.ORDERED)
+        again.application.begin_replay(past, list(driver.application.out_for_core))
     assert second.wait(10)
     main.join(10)
     if mode is ThreadMode.TOKEN:
@@ -156,11 +159,33 @@ def test_a_replayed_program_that_calls_something_else_is_found_out() -> None:
     )
     thread = application.add_thread(1, None)
     application.begin_restoring()
-    application.begin_replay(log.piece(0, log.length), [1])
+    application.begin_replay(past_of(BirthLog(log.kept()), ordered=False), [1])
     thread.wait()
     thread.take()
     with pytest.raises(DivergenceError):
         application.called(thread, OPERATION_KINDS[Sleep])
+
+
+def test_a_long_past_costs_nothing_while_the_lock_is_held() -> None:
+    """Of three copies of 300 MB, made there, no member of a group beat for 1.6 s: it was removed, joined, and
+    was removed again, for ever."""
+    log = BirthLog()
+    log.started(1, "")
+    for _ in range(64):
+        log.completed(1, OPERATION_KINDS[ReadClock], bytes(1 << 19))
+    application = Application(
+        ordered=False, open_gate=lambda gate: gate.release(), start_thread=lambda thread: None
+    )
+    application.add_thread(1, None)
+    application.begin_restoring()
+    past = past_of(log, ordered=False)
+    tracemalloc.start()
+    try:
+        application.begin_replay(past, [])
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    assert application.log is log
 
 
 def test_what_the_core_says_waits_until_the_past_is_over() -> None:
@@ -171,7 +196,7 @@ def test_what_the_core_says_waits_until_the_past_is_over() -> None:
     )
     thread: ApplicationThread = application.add_thread(1, None)
     application.begin_restoring()
-    application.begin_replay(log.piece(0, log.length), [])
+    application.begin_replay(past_of(BirthLog(log.kept()), ordered=False), [])
     application.give(1, 99)
     assert thread.result is None
     thread.wait()
@@ -202,7 +227,7 @@ def test_what_the_core_gives_while_the_log_is_on_its_way_is_in_the_log() -> None
     application.give(1, 42)
     past = BirthLog()
     past.started(1, "")
-    application.begin_replay(past.piece(0, past.length), [])
+    application.begin_replay(past_of(BirthLog(past.kept()), ordered=False), [])
     logged = list(logged_events(application.log.piece(0, application.log.length)))
     assert [(event.thread, event.key, event.result) for event in logged] == [(1, "", None), (1, "", 42)]
 
@@ -221,7 +246,7 @@ def test_a_member_that_replayed_has_the_same_log_as_one_that_did_not(early: bool
     application.begin_restoring()
     if early:
         application.give(1, None)
-    application.begin_replay(past, [])
+    application.begin_replay(past_of(BirthLog(past), ordered=False), [])
     if not early:
         application.give(1, None)
     thread.wait()

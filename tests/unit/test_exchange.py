@@ -17,7 +17,7 @@ from llft.runtime.driver import Driver
 from llft.runtime.state import exchange
 from tests.unit.test_driver import Silence, make_driver
 
-Done = Callable[[bytes, Any], None]
+Done = Callable[[BirthLog, Any], None]
 
 
 class Fetching(Silence):
@@ -44,7 +44,7 @@ def test_the_core_hears_of_it_when_the_log_is_here() -> None:
         exchange.restore(driver, pack(taken, log))
     assert not driver.core.standing.has_past
     (done,) = world.asked
-    done(log.kept(), None)
+    done(log, None)
     assert driver.core.standing.has_past
 
 

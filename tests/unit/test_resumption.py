@@ -21,6 +21,7 @@ from llft.core.replica import Replica
 from llft.identifiers import BirthId
 from llft.instant import MS
 from llft.past.birth_log import OPERATION_KINDS, BirthLog
+from llft.past.log_reading import past_of
 from llft.past.resumed import Resumed as Repeating
 from llft.runtime.application import Application
 
@@ -124,7 +125,7 @@ def test_who_is_in_its_past_when_a_thread_is_to_repeat_its_call_does_so_at_the_e
     past.started(1, "")
     application.begin_restoring()
     repeating.repeat(1)
-    application.begin_replay(past.kept(), [])
+    application.begin_replay(past_of(BirthLog(past.kept()), ordered=False), [])
     thread.wait()
     thread.take()
     thread.operation = Park()

@@ -162,7 +162,7 @@ class Checkpoints:
             assert self.keeper is not None
             self.keeper.adopt(base, path)
 
-        return Restart(head, base.position, base.digest, restore)
+        return Restart(head, restore)
 
     def close(self) -> None:
         if self.keeper is not None:

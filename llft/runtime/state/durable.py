@@ -12,8 +12,10 @@ from typing import Any, Protocol
 from llft import originals
 from llft.core import events
 from llft.core.replica import Replica
+from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Base, Fingerprint
 from llft.past.history import VERSION, Heading, Past, view_number
+from llft.past.log_reading import past_of
 from llft.past.source import HOOKS
 from llft.runtime import fingerprint
 from llft.runtime.driver import Driver
@@ -105,16 +107,17 @@ def go_on(life: Life) -> None:
             life.say(f"it is not what the history is of: {line}")
         life.different()
     life.say(f"goes on from disk: {len(past.log)} bytes of the program's past, from {past.heading.start} on")
-    restart = None
+    application = life.driver.application
+    log, restart = application.log.beginning(past.log), None
     if past.base is not None and past.base.source == HOOKS:
         with open(past.state_path, "rb") as file:
             restart = life.checkpoints.restart(past.base, past.head, file.read())
-    application = life.driver.application
+        log = BirthLog(past.log, start=past.base.position, digest=past.base.digest, head=past.head)
     with life.driver.lock:
         application.readings = {clock_id: last for clock_id, _, last in past.heading.clock}
         application.past_over = lambda: _begin_again(life, past)
         application.begin_restoring()
-        application.begin_replay(past.log, [], (), restart)
+        application.begin_replay(past_of(log, ordered=application.ordered), [], (), restart)
 
 
 def _begin_again(life: Life, past: Past) -> None:

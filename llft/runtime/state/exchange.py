@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from llft.core import events
 from llft.core.effects import CaptureState
 from llft.errors import InvariantError, PeerError
+from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Checkpoint, pack, unpack
+from llft.past.log_reading import past_of
 from llft.runtime.state.restart import Restart
 
 if TYPE_CHECKING:
@@ -45,10 +47,11 @@ def restore(driver: Driver, state: bytes) -> None:
     except PeerError as error:
         driver.world.reborn(str(error))
 
-    def replay(data: bytes, restart: Restart | None = None) -> None:
+    def replay(log: BirthLog, restart: Restart | None = None) -> None:
+        past = past_of(log, ordered=driver.application.ordered)
         with driver.lock:
             try:
-                driver.application.begin_replay(data, checkpoint.out, checkpoint.again, restart)
+                driver.application.begin_replay(past, checkpoint.out, checkpoint.again, restart)
             except PeerError:
                 raise  # the bytes are not a log: they are fetched again
             except Exception as error:  # noqa: BLE001 (the driver's invariant 4)

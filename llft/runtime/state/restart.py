@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 
 class Restart(NamedTuple):
-    """It is replayed over the beginning of its log, then restored. What follows begins at `position`."""
+    """It is replayed over the beginning of its log, then restored. What came after that state follows."""
 
     head: bytes
-    position: int
-    digest: int
     restore: Callable[[], None]

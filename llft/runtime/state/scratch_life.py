@@ -15,8 +15,10 @@ from llft.errors import InvariantError
 from llft.identifiers import NO_VIEW, BirthId, ViewId
 from llft.journal.batch import Batch
 from llft.journal.record import Record, Stamp
+from llft.past.birth_log import BirthLog
 from llft.past.checkpoint import Checkpoint, Fingerprint, Told
 from llft.past.keeper import Verdict
+from llft.past.log_reading import past_of
 from llft.past.source import Interposed
 from llft.past.witness import Witness
 from llft.runtime import own_log
@@ -53,7 +55,7 @@ class ScratchWorld:
     def write_batch(self, batch: Batch) -> None: ...
     def write_frame(self, frame: bytes, count: int, first: Stamp) -> None: ...
     def flush(self) -> None: ...
-    def restore(self, checkpoint: Checkpoint, done: Callable[[bytes, Restart | None], None]) -> None: ...
+    def restore(self, checkpoint: Checkpoint, done: Callable[[BirthLog, Restart | None], None]) -> None: ...
     def store(self, checkpoint: Checkpoint, answer: Callable[[bool], None]) -> None: ...
     def tell(self, *, for_joiner: bool) -> Told:
         return Told()
@@ -93,8 +95,9 @@ class ScratchLife(ScratchWorld):
         with driver.lock:
             driver.application.past_over = lambda: tell(driver, task)
             driver.application.begin_restoring()
-            restart = Restart(contents(task.head), task.position, task.digest, restore)
-            driver.application.begin_replay(contents(task.log), [], (), restart)
+            head = contents(task.head)
+            log = BirthLog(contents(task.log), start=task.position, digest=task.digest, head=head)
+            driver.application.begin_replay(past_of(log, ordered=False), [], (), Restart(head, restore))
 
     # -- Port --------------------------------------------------------------------------------------
 
@@ -124,7 +127,8 @@ def follow_image(driver: Driver, task: Task) -> None:
     application.witness = Witness()
     application.past_over = lambda: tell(driver, task)
     application.begin_restoring()
-    application.begin_replay(contents(task.log), [])
+    past = application.log.beginning(contents(task.log))
+    application.begin_replay(past_of(past, ordered=False), [])
 
 
 def tell(driver: Driver, task: Task) -> NoReturn:

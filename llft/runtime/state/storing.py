@@ -115,7 +115,7 @@ class Storing:
         if stored.path:
             with open(stored.path, "rb") as file:
                 state = file.read()
-        self._life.say(f"begins the program with what it holds: {len(stored.log.kept())} bytes of log")
+        self._life.say(f"begins the program with what it holds: {stored.log.kept_bytes} bytes of log")
         Restoring(self._life).hand_over(Material(stored.log, stored.base, state), done)
 
     def _catch_up(self, stored: Stored, wanted: Checkpoint, answer: Answer) -> None:

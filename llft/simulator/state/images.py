@@ -13,8 +13,9 @@ from hashlib import blake2b
 
 from llft.errors import DivergenceError
 from llft.instant import MS
-from llft.past.birth_log import START, check_kind, events
+from llft.past.birth_log import START, check_kind
 from llft.past.keeper import Verdict
+from llft.past.log_reading import events
 from llft.past.source import IMAGE, Captured, NotCapturedError
 from llft.past.witness import Witness
 from llft.simulator.interfaces import Program

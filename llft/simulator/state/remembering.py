@@ -20,8 +20,9 @@ from typing import Any
 from llft.core.determinizer.operations import Claim, Operation, ReadClock, Release, Spawn, TryClaim
 from llft.errors import InvariantError
 from llft.instant import MS, US
-from llft.past.birth_log import OPERATION_KINDS, START, BirthLog, Event, check_kind, events
+from llft.past.birth_log import OPERATION_KINDS, START, BirthLog, check_kind
 from llft.past.checkpoint import Base
+from llft.past.log_reading import Event, events
 from llft.past.witness import Witness, detail
 from llft.simulator.application import Application, Run
 
