@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from llft.core.dialogue_beats import Beats
 from llft.core.messaging.connection import Connection
+from llft.instant import NEVER
 
 if TYPE_CHECKING:
     from llft.core.replica import Replica
@@ -27,7 +28,9 @@ class Deadlines:
         return self.deadline_ns
 
     def _of_others(self) -> int:
-        return self._engine.outside.deadlines.earliest()
+        """At a backup the log says whose time has passed. One that is behind has come to a time before the
+        log does: it would be lent nothing, and stay behind."""
+        return self._engine.outside.deadlines.earliest() if self._replica.live else NEVER
 
     def until(
         self, connections: list[Connection], patience_ns: int, may_ask: bool, beats: Beats | None

@@ -14,7 +14,7 @@ import pytest
 from llft.config import Limits
 from llft.core import events
 from llft.core.determinizer.operations import Park, Receive, Select, Send, Unpark, Yield
-from llft.instant import MS
+from llft.instant import MS, NEVER
 from tests.unit.dialogue_kept import kept
 from tests.unit.dialogue_native import native as native
 from tests.unit.dialogue_threads_world import PATIENCE_S, Program, Threaded
@@ -216,6 +216,7 @@ def test_a_turn_that_cannot_be_made_leaves_it_to_the_core(runs: list[Run]) -> No
 QUESTION, QUESTIONS = b"a question", 3
 MANY_THREADS = 40
 INTERVAL_NS = 2 * MS
+HOUR_NS = 3_600_000 * MS
 
 
 def resting(program: Threaded) -> None:
@@ -303,3 +304,33 @@ def test_a_wait_of_centuries_is_the_core_s(runs: list[Run]) -> None:
         run.servers["primary"].hear()
     run.end()
     assert len(answered) == 3
+
+
+def test_a_backup_is_lent_one_though_a_thread_s_time_has_passed(runs: list[Run]) -> None:
+    """The log says so when it comes to it. One that was behind came to that time before its log did, went the
+    slow way, and stayed behind: whoever took over performed for a second and more what it had not."""
+
+    def waiting(program: Threaded) -> None:
+        program.call(Select((program.server.world.fds[-1],), HOUR_NS, (), True))
+
+    run = Run(1, talks="backup", programs=[resting, waiting, conversing(0)])
+    runs.append(run)
+    backup = run.servers["backup"]
+    deadlines: Any = backup.server.core.determinizer.engine.outside.deadlines
+    client, number = run.world.ends[run.world.fds[0]]
+    for _ in range(4):
+        assert client.call(Send(number, QUESTION))
+        run.servers["primary"].hear()
+        run.world.client.hear()
+    backup.hear()
+    assert deadlines.earliest() < NEVER
+    deadlines.earliest = lambda: 1
+    before = backup.in_dialogue
+    for _ in range(4):
+        assert client.call(Send(number, QUESTION))
+        run.servers["primary"].hear()
+        run.world.client.hear()
+    backup.hear(breaking_off=True)
+    run.end()
+    assert "deadlines" not in backup.server.dialogues.refused
+    assert backup.in_dialogue > before
