@@ -10,7 +10,7 @@ back is asked of the kernel and remembered nowhere: a process that becomes an im
     begins to join                       further back, for PATIENCE_NS, or until it starves; then nearer
     caught up; proposes or is primary;   it comes forward
     suspects somebody; 2 PATIENCE_NS
-    follows, and keeps up                it steps BESIDE, until it is needed or falls behind; then it is in
+    follows, and keeps up                it steps BESIDE, until it is primary or falls behind; then it is in
                                          front for PATIENCE_NS at least
 
 A backup does as much as its primary does, and for the request before, so where there are few processors it
@@ -120,10 +120,13 @@ class Priority:
         self._behind = Behind() if nice >= BACK else None
 
     def take(self, record: Record) -> None:
-        """Of what happens to it: it may be needed at once."""
-        if self.is_back and (
-            isinstance(record, Suspected) or (isinstance(record, RoleChanged) and record.role in NEEDED)
-        ):
+        """Of what happens to it: it may be needed at once. One that is beside comes forward as a primary:
+        to tell the kernel takes as long as a good part of a change."""
+        if isinstance(record, RoleChanged):
+            is_needed = record.role in (NEEDED if self._joins else (PRIMARY,))
+        else:
+            is_needed = self._joins and isinstance(record, Suspected)
+        if self.is_back and is_needed:
             self._come_forward("it is needed")
 
     def tend(self, *, caught_up: bool, follows: bool = False) -> None:
