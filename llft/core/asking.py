@@ -54,7 +54,8 @@ class Asking:
         self._doubted: BirthId = NO_BIRTH
         self._doubted_end = self._doubted_until_ns = 0
         self._doubt_ns = DOUBT_INTERVALS * interval_ns
-        self._announced = 0
+        self.announced = 0
+        """So much of what is committed was told to those who wait."""
         self.is_lent = False
         """A dialogue sees to it (D-74)."""
         self.lent_of: BirthId = NO_BIRTH
@@ -140,7 +141,7 @@ class Asking:
     def is_announced(self) -> bool:
         """Nobody is to be told with the next beat of ours what is committed."""
         lane = self.messaging.lane
-        if self.replica.config.output_commit_level == 0 or self._announced >= lane.order_committed:
+        if self.replica.config.output_commit_level == 0 or self.announced >= lane.order_committed:
             return True
         return not any(held.waits for held in lane.held.values())
 
@@ -149,8 +150,8 @@ class Asking:
         the next beat all the same: it may have been lost, and with it comes order information, which whoever
         recovers may need of each of them."""
         committed = self.messaging.lane.order_committed
-        if self._announced < committed:
-            self._announced = committed
+        if self.announced < committed:
+            self.announced = committed
             if self.replica.config.output_commit_level:
                 self.replica.timers.announce_commit()
 

@@ -4,7 +4,9 @@ A dialogue that ended for every beat would end a hundred times a second. So what
 and what is heard in one: how far its sender is, and that it lives. What all members have is forgotten there,
 too (`llft/dialogue/forgetting.c`). A backup hears its primary as `dialogue_fellow` has it.
 
-Lent where nobody waits for the output commit: a primary's beat tells those who do (`core.asking`).
+A primary's beat tells those who wait for the output commit what is committed (`core.asking`): so does one
+in a dialogue where it is asked there (`core.dialogue_fellow`); where it is not, and somebody waits, none is
+lent.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ class Beats(NamedTuple):
     prefix: bytes
     body: bytes
     members: list[LentMember]
+    announced: int
+    """So much of what is committed was told to those who wait."""
 
 
 class MadeMember(NamedTuple):
@@ -64,11 +68,12 @@ class MadeBeats(NamedTuple):
     due_ns: int
     beat: int
     members: list[MadeMember]
+    announced: int
 
 
-def made_beats(told: tuple[int, int, int, list[Any]] | None) -> MadeBeats | None:
+def made_beats(told: tuple[int, int, int, list[Any], int] | None) -> MadeBeats | None:
     """Of what C tells."""
-    return None if told is None else MadeBeats(*told[:3], [MadeMember(*each) for each in told[3]])
+    return None if told is None else MadeBeats(*told[:3], [MadeMember(*each) for each in told[3]], told[4])
 
 
 class BeatLender:
@@ -77,11 +82,11 @@ class BeatLender:
         self._members: list[BirthId] = []
         """Those that are lent."""
 
-    def lend(self, fellow: Fellow | None, *, waits: bool) -> Beats | None:
-        """`waits`: a group that it is lent with waits for the output commit."""
+    def lend(self, fellow: Fellow | None, groups: list[GroupId]) -> Beats | None:
+        """`groups`: those that it is lent with."""
         replica = self._replica
         intra, live = replica.intra, replica.live
-        if not self._may_beat() or (waits or fellow is not None if live else fellow is None):
+        if not self._may_beat() or not (self._tells_all(fellow, groups) if live else fellow):
             return None
         self._members = list(replica.messaging.watermarks.of_member) if live else []
         interval_ns = replica.config.timeouts.heartbeat_interval_ns
@@ -94,7 +99,15 @@ class BeatLender:
             pack_prefix(intra.header(MessageType.HEARTBEAT, MessageFlag.NONE)),
             encode_body(intra.heartbeat_body(0)),
             [self._member(backup) for backup in self._members],
+            replica.asking.announced,
         )
+
+    def _tells_all(self, fellow: Fellow | None, groups: list[GroupId]) -> bool:
+        """At a primary: nobody waits whom a beat in the dialogue would not tell."""
+        held = self._replica.messaging.lane.held
+        if fellow is None:
+            return self._replica.asking.is_announced and not any(held[group_id].waits for group_id in groups)
+        return all(group_id in groups for group_id, of_group in held.items() if of_group.waits)
 
     def _may_beat(self) -> bool:
         """What a beat says is what C can say."""
@@ -104,7 +117,7 @@ class BeatLender:
             return False
         if not replica.live:
             return True
-        return len(backups) <= MEMBERS_MAX and set(members) == set(backups) and replica.asking.is_announced
+        return len(backups) <= MEMBERS_MAX and set(members) == set(backups)
 
     def _member(self, backup: BirthId) -> LentMember:
         detector = self._replica.detector
@@ -123,6 +136,7 @@ class BeatLender:
             intra.beaten_ns, intra.heartbeat_ns = made.beaten_ns, made.due_ns
         if replica.live:
             intra.beat = made.beat
+            replica.asking.announced = max(replica.asking.announced, made.announced)
             replica.update_watermarks()
 
     def _hear(self, backup: BirthId, heard_ns: int, body: Any) -> None:

@@ -37,7 +37,7 @@ class Deadlines:
     ) -> tuple[int, int]:
         """When it is left, and when while messages come one soon after the other: for what cannot wait."""
         if beats is not None:
-            return self._while_beating(connections)
+            return self._while_beating(connections, may_ask)
         timers, deadline_ns = self._replica.timers, self.next_ns(may_ask=may_ask)
         if not patience_ns:
             return deadline_ns, deadline_ns
@@ -46,9 +46,11 @@ class Deadlines:
         late_ns = timers.late_deadline(patience_ns, connections)
         return deadline_ns, max(deadline_ns, min(late_ns, self._of_others()))
 
-    def _while_beating(self, connections: list[Connection]) -> tuple[int, int]:
+    def _while_beating(self, connections: list[Connection], may_ask: bool) -> tuple[int, int]:
         """What is said to those who are idle can wait for an interval."""
+        self._replica.asking.is_lent = may_ask
         timers, interval_ns = self._replica.timers, self._replica.config.timeouts.keep_alive_interval_ns
         soon_ns, late_ns = (timers.deadline_while_beating(connections, wait) for wait in (0, interval_ns))
+        self._replica.asking.is_lent = False
         self.deadline_ns = min(late_ns, self._of_others())
         return min(soon_ns, self.deadline_ns), self.deadline_ns

@@ -127,7 +127,7 @@ class Lender:
         if replica.live:
             lane.flush()
         fellow = self._fellows.lend(groups, connections, may_ask=self._may_ask)
-        beats = self._beats.lend(fellow, waits=waits)
+        beats = self._beats.lend(fellow, groups)
         until = self.deadlines.until(connections, patience_ns, self._may_ask, beats)
         numbers = (
             *self._numbers(thread, kinds, until),

@@ -6,7 +6,10 @@
  * others is missing. What it says of watermarks counts at once: what all members have is forgotten, and told (`back`).
  * Each says its own when it is due, as `IntraGroup.on_heartbeat_timer` would; and the pulse is told that it did.
  *
- * Where no beats are lent (somebody waits for the output commit) a primary keeps those of its members as they are, and
+ * Who waits for the output commit is told what is committed with a primary's beat, by a KeepAlive, as `Asking.announce`
+ * has it: what was said of it before may have been lost.
+ *
+ * Where no beats are lent (somebody waits whom nobody tells here) a primary keeps those of its members as they are, and
  * so does everybody with a copy that came late (the pulse's), and with a KeepAlive that brings nothing: they are looked
  * at by the core, as if they had come later, but not by more than PUT_OFF_NS.
  *
@@ -92,14 +95,31 @@ bool take_beat(const datagram_taken *taken, const dynamic_t *dynamic, int64_t no
     return true;
 }
 
+/* Whoever is asked for the output commit has one row of numbers for all that it says. */
+static bool is_fellow(const member_t *m) {
+    const fellow_t *f = &dialogue.fellow;
+    return f->is_lent && !memcmp(m->birth, f->birth, DATAGRAMS_BIRTH_BYTES);
+}
+
+static int64_t *newest_of(member_t *m, int channel) {
+    return is_fellow(m) ? &dialogue.fellow.newest[channel] : &m->newest[channel];
+}
+
 static member_t *member_of(const datagram_taken *taken) {
     beating_t *b = &dialogue.beating;
     for (int at = 0; at < b->member_count; at++) {
         member_t *m = &b->members[at];
         if (!memcmp(taken->identity + DATAGRAMS_BIRTH_IN_IDENTITY, m->birth, DATAGRAMS_BIRTH_BYTES))
-            return (int64_t)taken->number > m->newest[taken->channel] ? m : NULL;
+            return (int64_t)taken->number > *newest_of(m, taken->channel) ? m : NULL;
     }
     return NULL;
+}
+
+static void note_beat_taken(member_t *m, const datagram_taken *taken) {
+    fellow_t *f = &dialogue.fellow;
+    *newest_of(m, taken->channel) = (int64_t)taken->number;
+    f->is_used |= is_fellow(m);
+    put_bytes(is_fellow(m) ? &f->numbers[taken->channel] : &m->numbers[taken->channel], &taken->number, sizeof taken->number);
 }
 
 /* At a primary. What a backup says that knows more than there is, or is out of its mind, is the core's. */
@@ -116,8 +136,7 @@ bool take_beat_of_member(const datagram_taken *taken, int64_t now_ns) {
     if (!m || !is_plain_beat(taken, &dynamic) || memcmp(beat.sender, m->sender, sizeof beat.sender) ||
         beat.watermark > (uint64_t)order_end() || beat.executed > (uint64_t)dialogue.count)
         return false;
-    m->newest[taken->channel] = (int64_t)taken->number;
-    put_bytes(&m->numbers[taken->channel], &taken->number, sizeof taken->number);
+    note_beat_taken(m, taken);
     memcpy(m->beat, &beat, BEAT_BYTES);
     m->heard_ns = now_ns;
     m->watermark = later(m->watermark, (int64_t)beat.watermark);
@@ -170,12 +189,39 @@ static bool is_somebody_suspect(int64_t now_ns) {
     return false;
 }
 
+/* The one of a group's connections that something was said on last. */
+static connection_t *speaker_of(int remote) {
+    connection_t *speaker = NULL;
+    for (int at = 0; at < dialogue.connection_count; at++) {
+        connection_t *c = &dialogue.connections[at];
+        if (c->remote == remote && (!speaker || c->said_ns > speaker->said_ns))
+            speaker = c;
+    }
+    return speaker;
+}
+
+/* False: there is more to be said with it than one datagram may carry. */
+static bool announce(void) {
+    beating_t *b = &dialogue.beating;
+    if (!dialogue.live || !dialogue.fellow.is_lent || b->announced >= dialogue.order_committed)
+        return true;
+    for (int at = 0; at < dialogue.remote_count; at++) {
+        connection_t *c = dialogue.remotes[at].waits ? speaker_of(at) : NULL;
+        if (c && !may_leave())
+            return false;
+        if (c && multicast_keep_alive(c) < 0)
+            Py_FatalError("the network cannot be written");
+    }
+    b->announced = dialogue.order_committed;
+    return true;
+}
+
 int64_t beat_due_ns(void) { return dialogue.beating.is_lent ? dialogue.beating.due_ns : NEVER; }
 
 bool keep_beating(int64_t now_ns) {
     if (now_ns < beat_due_ns())
         return true;
-    if (is_paused(now_ns) || is_somebody_suspect(now_ns))
+    if (is_paused(now_ns) || is_somebody_suspect(now_ns) || !announce())
         return false;
     beat(now_ns);
     return true;
@@ -249,12 +295,13 @@ static int read_member(PyObject *one) {
     return copy_of(birth, birth_size, m->birth, DATAGRAMS_BIRTH_BYTES) < 0 ? -1 : copy_of(sender, sender_size, m->sender, 16);
 }
 
-/* (due, interval, own watermark, prefix, body, destinations, members, where the pulse looks, its leave), or None */
+/* (due, interval, own watermark, prefix, body, destinations, members, where the pulse looks, its leave, what was
+ * announced), or None */
 int read_beating(PyObject *beating) {
     beating_t *b = &dialogue.beating;
     const char *prefix, *body;
     Py_ssize_t prefix_size, body_size;
-    long long due_ns, interval_ns, watermark, leave_ns;
+    long long due_ns, interval_ns, watermark, leave_ns, announced;
     unsigned long long pulse;
     PyObject *to, *members;
     beat_t lent;
@@ -264,8 +311,8 @@ int read_beating(PyObject *beating) {
     if (beating == Py_None)
         return 0;
     if (!PyTuple_Check(beating) ||
-        !PyArg_ParseTuple(beating, "LLLy#y#OO!KL", &due_ns, &interval_ns, &watermark, &prefix, &prefix_size, &body,
-                          &body_size, &to, &PyList_Type, &members, &pulse, &leave_ns))
+        !PyArg_ParseTuple(beating, "LLLy#y#OO!KLL", &due_ns, &interval_ns, &watermark, &prefix, &prefix_size, &body,
+                          &body_size, &to, &PyList_Type, &members, &pulse, &leave_ns, &announced))
         return -1;
     if (copy_of(prefix, prefix_size, b->prefix, PREFIX_BYTES) < 0 || copy_of(body, body_size, b->body, BEAT_BYTES) < 0 ||
         read_addresses(to, b->to, &b->to_count) < 0)
@@ -278,6 +325,7 @@ int read_beating(PyObject *beating) {
     b->due_ns = due_ns;
     b->interval_ns = interval_ns;
     b->own_watermark = watermark;
+    b->announced = announced;
     b->pulse_ns = (int64_t *)(uintptr_t)pulse;
     b->pulse_leave_ns = leave_ns;
     b->is_lent = true;
@@ -310,5 +358,6 @@ PyObject *beating_now(void) {
         return NULL;
     if (!members)
         Py_RETURN_NONE;
-    return Py_BuildValue("LLKN", (long long)b->beaten_ns, (long long)b->due_ns, (unsigned long long)b->count, members);
+    return Py_BuildValue("LLKNL", (long long)b->beaten_ns, (long long)b->due_ns, (unsigned long long)b->count, members,
+                         (long long)b->announced);
 }

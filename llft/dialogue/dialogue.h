@@ -235,6 +235,7 @@ typedef struct {
     int64_t due_ns, interval_ns, beaten_ns; /* the last one: 0: it has not beaten here */
     uint64_t count;                         /* of a primary's */
     int64_t own_watermark;                  /* at a backup, as the core knows it */
+    int64_t announced;                      /* at a primary: so much of what is committed was told to who waits */
     uint8_t prefix[PREFIX_BYTES], body[BEAT_BYTES];
     struct sockaddr_in to[DESTINATIONS_MAX];
     int to_count;

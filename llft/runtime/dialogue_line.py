@@ -55,7 +55,7 @@ def beating_on(beats: Beats, transport: Line, life: tuple[int, int]) -> tuple[An
         if line is None:
             return None
         members.append((line[0], member.sender, line[1], line[2], *member[2:]))
-    return None if to is None else (*beats[2:7], to, members, *life)
+    return None if to is None else (*beats[2:7], to, members, *life, beats.announced)
 
 
 def note_taken(

@@ -1,4 +1,4 @@
-"""Who steps back, so that those who serve clients come first: joiners, and the processes that try states.
+"""Who steps back, so that those who serve clients come first: backups, joiners, and who tries states.
 
 Linux shares the processors out among sessions first (its autogroups), and the nice value of a process counts
 within its session only. Every replica is a session of its own, so it is the session that steps back.
@@ -8,8 +8,14 @@ back is asked of the kernel and remembered nowhere: a process that becomes an im
 
     started to join, or starts anew      its session steps back (NEARER, if it failed to join)
     begins to join                       further back, for PATIENCE_NS, or until it starves; then nearer
-    caught up; proposes or is primary;   it comes forward, and stays there for this life
+    caught up; proposes or is primary;   it comes forward
     suspects somebody; 2 PATIENCE_NS
+    follows, and keeps up                it steps BESIDE, until it is primary or falls behind; then it is in
+                                         front for PATIENCE_NS at least
+
+A backup does as much as its primary does, and for the request before, so where there are few processors it
+took half of one from what a client waits for. Nobody waits for what it does a little later, as long as it
+keeps up.
 
 Where processors are scarce, who is further back may get next to nothing. So nobody is there whom no replica
 looks after (`Behind`): a joiner sees to itself when it has come so far, and a replica to the processes that
@@ -39,6 +45,8 @@ FURTHER: Final = 10
 """(`image_take.c` has it, too.) Who goes through a log has threads that hand over to each other all the time.
 Beside such a session at 5 a thread of a primary that was woken up waited for up to 40 ms. At 19 a joiner that
 others left nothing to could not even answer its group, and was removed from it, again and again."""
+BESIDE: Final = 6
+"""Of a backup that keeps up: a quarter of what its primary gets, where both want all."""
 FORWARD: Final = 0
 """What a new session has."""
 PATIENCE_NS: Final = 2 * SECOND
@@ -103,21 +111,40 @@ class Priority:
     def __init__(self, say: Callable[[str], None]) -> None:
         nice = place()
         self.is_back = nice > FORWARD
+        """It is not in front."""
         self._say = say
         self._why = self._refused = ""
         self._began_ns = originals.monotonic_ns()
+        self._in_front_until_ns = 0
+        self._joins = self.is_back
         self._behind = Behind() if nice >= BACK else None
 
     def take(self, record: Record) -> None:
-        """Of what happens to it: it may be needed at once."""
-        if self.is_back and (
-            isinstance(record, Suspected) or (isinstance(record, RoleChanged) and record.role in NEEDED)
-        ):
+        """Of what happens to it: it may be needed at once. One that is beside comes forward as a primary:
+        to tell the kernel takes as long as a good part of a change."""
+        if isinstance(record, RoleChanged):
+            is_needed = record.role in (NEEDED if self._joins else (PRIMARY,))
+        else:
+            is_needed = self._joins and isinstance(record, Suspected)
+        if self.is_back and is_needed:
             self._come_forward("it is needed")
 
-    def tend(self, *, caught_up: bool) -> None:
-        if not self.is_back:
-            return
+    def tend(self, *, caught_up: bool, follows: bool = False) -> None:
+        """`follows`: it is a backup, and nothing else is wanted of it."""
+        if self._joins:
+            self._tend_joiner(caught_up)
+        elif self.is_back and not (caught_up and follows and not self._why):
+            self._come_forward(self._why or ("it is behind" if follows else "it follows nobody"))
+        elif not self.is_back and caught_up and follows:
+            self._step_beside()
+
+    def _step_beside(self) -> None:
+        now_ns = originals.monotonic_ns()
+        if now_ns >= self._in_front_until_ns:
+            self.is_back = step_back(nice=BESIDE)
+            self._in_front_until_ns = now_ns + PATIENCE_NS
+
+    def _tend_joiner(self, caught_up: bool) -> None:
         if self._why or caught_up:
             self._come_forward(self._why or "it has caught up")
         elif originals.monotonic_ns() - self._began_ns > 2 * PATIENCE_NS:
@@ -137,11 +164,14 @@ class Priority:
             self._why = why
             if not isinstance(error, BlockingIOError) and str(error) != self._refused:
                 self._refused = str(error)
-                self._say(f"it stepped back to join, and cannot come forward: {error}")
+                self._say(f"it stepped back, and cannot come forward: {error}")
         else:
-            self.is_back = False
-            seconds = (originals.monotonic_ns() - self._began_ns) / SECOND
-            self._say(f"comes forward after {seconds:.2f} s: {why}")
+            now_ns = originals.monotonic_ns()
+            if self._joins:
+                self._say(f"comes forward after {(now_ns - self._began_ns) / SECOND:.2f} s: {why}")
+            self.is_back = self._joins = False
+            self._why = ""
+            self._in_front_until_ns = now_ns + PATIENCE_NS
 
 
 def _set(pid: int, nice: int) -> None:

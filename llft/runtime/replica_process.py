@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from llft import originals
 from llft.core import events
 from llft.core.replica import Replica
+from llft.core.standing import BACKUP
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.instant import US
 from llft.journal.frame import FREQUENT
@@ -284,8 +285,7 @@ class ReplicaProcess(OutsidePort):
     def _keep_house(self) -> None:
         """Questions that came with nobody polling, answers that did not fit into a socket's buffer."""
         self._serve_control()
-        if self.priority.is_back:
-            self.priority.tend(caught_up=is_caught_up(self))
+        self.priority.tend(caught_up=is_caught_up(self), follows=self.core.role == BACKUP)
         self.checkpoints.tend(originals.monotonic_ns())
         if self.durable is not None:
             self.durable.tend()

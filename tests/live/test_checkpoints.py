@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from llft.runtime.control_client import ask
+from llft.runtime.priority import BESIDE, FORWARD
 from tests.live.application_world import (
     BETWEEN_KILLS,
     CLIENTS,
@@ -51,9 +52,10 @@ def await_dropped(run: ReplicatedRun, source: str) -> None:
 
 
 def all_forward(group: dict[str, Any]) -> bool:
-    """Whether the kernel has no replica stepped back, as joiners do (`runtime.priority`)."""
+    """Whether the kernel has no replica as far back as joiners are (`runtime.priority`)."""
     found = [Path(f"/proc/{member['pid']}/autogroup") for member in group["members"]]
-    return not HAS_AUTOGROUPS or all(path.read_text().split()[-1] == "0" for path in found)
+    places = [int(path.read_text().split()[-1]) for path in found] if HAS_AUTOGROUPS else []
+    return all(nice in (FORWARD, BESIDE) for nice in places)
 
 
 def said(run: ReplicatedRun) -> str:

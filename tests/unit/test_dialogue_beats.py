@@ -14,7 +14,8 @@ from llft.core.determinizer.operations import Receive, Select, Send
 from llft.instant import MS
 from llft.journal.record import HeartbeatArrived
 from llft.runtime.native.pulse import NoPulse
-from llft.wire.messages import MessageFlag
+from llft.wire.codec import decode
+from llft.wire.messages import MessageFlag, MessageType
 from tests.unit.dialogue_native import native as native
 from tests.unit.dialogue_world import BACKUP, PRIMARY, SECOND, Server, World
 
@@ -300,6 +301,39 @@ def test_it_beats_when_it_is_due_and_goes_on(world: World) -> None:
     heard = world.backup.core.intra.heard_beat
     world.backup.hear()
     assert world.backup.core.intra.heard_beat == heard + 1
+
+
+def test_who_waits_for_the_commit_is_told_of_it_with_a_beat(native: Any) -> None:
+    """What the backup said itself may have been lost (D-75); the dialogue does not end for it."""
+    world = World(level=1)
+    primary, backup = world.primary, world.backup
+    primary.core.pause_ns, primary.lasts_ns = SECOND, SECOND // 20
+    primary.talks = True
+    asking, intra = primary.core.asking, primary.core.intra
+    world.client.call(Send(1, b"a question"))
+    intra.heartbeat_ns = time.monotonic_ns() + 20 * MS
+    beat = intra.beat
+    assert primary.lend()
+    primary.feed(1)
+    assert primary.talk(Receive(1, 100))
+    assert primary.talk(Send(1, b"an answer"))
+    backup.hear()
+    backup.beat()
+    assert [decode(data).header.message_type for data in primary.heard] == [
+        MessageType.HELD,
+        MessageType.HEARTBEAT,
+    ]
+    primary.feed(2)
+    world.client.heard.clear()
+    assert not primary.talk(Receive(1, 100)), "nothing comes, and its time is over"
+    primary._speak()
+    (announced,) = [decode(data) for data in world.client.heard]
+    assert announced.header.message_type == MessageType.KEEP_ALIVE
+    assert primary.take_back() == 0, "all of it was of the dialogue"
+    assert intra.beat == beat + 1
+    committed = primary.core.messaging.lane.order_committed
+    assert asking.announced == announced.header.order_committed == committed
+    world.close()
 
 
 class PulseAt(NoPulse):

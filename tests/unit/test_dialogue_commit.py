@@ -157,7 +157,8 @@ def test_one_that_was_left_is_not_tried_again(world: World, native: Any) -> None
     primary = world.primary
     primary.heard.clear()
     primary.lasts_ns = 30 * SECOND
-    world.backup.beat()
+    world.backup.core.intra.send_heartbeat(MessageFlag.ANSWER_AT_ONCE)
+    world.backup.perform(world.backup.core.drain())
     assert primary.lend()
     primary.feed(1)
     begun = time.monotonic()

@@ -15,7 +15,18 @@ from llft.core.standing import BACKUP, PRIMARY, PROPOSING
 from llft.identifiers import NO_BIRTH, NO_VIEW
 from llft.journal.record import Record, RoleChanged, Stamp, Suspected
 from llft.runtime import priority
-from llft.runtime.priority import BACK, FURTHER, NEARER, PATIENCE_NS, STARVED_NS, Behind, Priority, step_back
+from llft.runtime.priority import (
+    BACK,
+    BESIDE,
+    FORWARD,
+    FURTHER,
+    NEARER,
+    PATIENCE_NS,
+    STARVED_NS,
+    Behind,
+    Priority,
+    step_back,
+)
 
 HAS_AUTOGROUPS = os.path.exists("/proc/self/autogroup")
 STAMP = Stamp(0, 1, NO_BIRTH, NO_VIEW)
@@ -186,3 +197,45 @@ def test_only_a_session_of_ones_own_steps_back() -> None:
             [sys.executable, "-c", text], capture_output=True, text=True, start_new_session=own, check=True
         )
         assert done.stdout == expected
+
+
+def test_a_backup_that_keeps_up_lets_its_primary_come_first(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it is needed, or falls behind: then it is in front for a while."""
+    now_ns = originals.monotonic_ns()
+    monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns)
+    backup = Priority(kernel.said.append)
+    backup.tend(caught_up=True, follows=True)
+    assert kernel.nice == FORWARD, "it has joined"
+    for in_front in (lambda: backup.take(NEEDED[-1]), lambda: backup.tend(caught_up=False, follows=True)):
+        backup.tend(caught_up=True, follows=True)
+        assert not backup.is_back, "it was in front just now"
+        now_ns += PATIENCE_NS
+        backup.tend(caught_up=False, follows=True)
+        assert kernel.nice == FORWARD
+        backup.tend(caught_up=True, follows=True)
+        backup.take(NEEDED[0])
+        assert (backup.is_back, kernel.nice) == (True, BESIDE), "nor for a suspicion, which takes it no time"
+        in_front()
+        assert (backup.is_back, kernel.nice) == (False, FORWARD)
+    assert len(kernel.said) == 1
+
+
+def test_a_primary_is_in_front(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever became of its record, and though the kernel was asked too often."""
+    now_ns = originals.monotonic_ns() + PATIENCE_NS
+    founder = Priority(kernel.said.append)
+    founder.tend(caught_up=True)
+    monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns)
+    now_ns += PATIENCE_NS
+    founder.tend(caught_up=True, follows=True)
+    assert kernel.nice == BESIDE
+    kernel.refusal = errno.EAGAIN
+    founder.take(RoleChanged(STAMP, PRIMARY, ""))
+    assert founder.is_back
+    kernel.refusal = 0
+    founder.tend(caught_up=True)
+    assert (founder.is_back, kernel.nice) == (False, FORWARD)
+    founder.tend(caught_up=True)
+    assert kernel.nice == FORWARD

@@ -20,6 +20,7 @@ MOST_CONNECTIONS = 10_000
 LANES = ("compiled", "reference")
 BOTH = "both"
 YES, NO = "yes", "no"
+PLAIN, GROUP = "plain", "group"
 STORES = ("llft", "llft-group", "redis", "etcd", "pysyncobj")
 
 
@@ -61,6 +62,7 @@ LISTS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "connections": (numbers(1, MOST_CONNECTIONS), "idle ones"),
     "stores": (names(STORES), "stores"),
     "applications": (names(APPLICATIONS), "programs"),
+    "client": (names((PLAIN, GROUP)), "who asks: a plain client through the gateway, or a process group"),
 }
 
 
@@ -138,8 +140,9 @@ FIGURES = {
         Figure(
             "apps",
             "real servers, native and replicated",
-            "The servers of the live tests, behind their gateway, asked by plain clients.",
-            {"applications": list(APPLICATIONS), "replicas": [3]},
+            "The servers of the live tests, asked by plain clients through their gateway, and by a client\n"
+            "that is a process group itself and talks with them directly.",
+            {"applications": list(APPLICATIONS), "replicas": [3], "client": [PLAIN, GROUP]},
             {"connections": 8},
             placement="two-cores",
         ),
