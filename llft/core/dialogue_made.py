@@ -78,8 +78,10 @@ class Made(NamedTuple):
     """Of counted entries: kind, identifier, N, and what the next one is coded against."""
     orders: bytes
     foreign: list[Any]
+    births_placed: int
+    """Bytes of the birth log that are where it lent room for them."""
     births: list[bytes]
-    """Of the birth log, in pieces."""
+    """And those that follow, in pieces."""
     births_digest: int
     """Of all of that log, with them."""
     journal: list[tuple[bytes, int, int]]

@@ -6,9 +6,7 @@
 
 #include "../wire/crc32.h"
 
-enum { INT_TAG = 5, BYTES_TAG = 6, TUPLE_TAG = 7 }; /* of the birth log */
-
-static void out_of_memory(void) { Py_FatalError("a dialogue has no memory for what was said already"); }
+void out_of_memory(void) { Py_FatalError("a dialogue has no memory for what was said already"); }
 
 uint8_t *grow(bytes_t *bytes, size_t more) {
     if (bytes->size + more > bytes->room) {
@@ -71,66 +69,6 @@ void note_call(const call_t *call) {
     }
     dialogue.called[dialogue.called_count] = *call;
     dialogue.called[dialogue.called_count++].thread = dialogue.thread;
-}
-
-static void note_birth(uint8_t tag, int64_t kind, uint64_t number) {
-    if (dialogue.is_relay)
-        return;
-    put_uvarint(&dialogue.births, (uint64_t)dialogue.thread);
-    *grow(&dialogue.births, 1) = tag;
-    *grow(&dialogue.births, 1) = (uint8_t)kind;
-    put_uvarint(&dialogue.births, number);
-}
-
-void note_birth_of_bytes(int64_t kind, PyObject *data) {
-    note_birth(BYTES_TAG, kind, (uint64_t)PyBytes_GET_SIZE(data));
-    put_bytes(&dialogue.births, PyBytes_AS_STRING(data), (size_t)PyBytes_GET_SIZE(data));
-}
-
-static void add_births(PyObject *data, uint32_t checksum) {
-    size_t size = (size_t)PyBytes_GET_SIZE(data);
-    if (PyList_Append(dialogue.born, data) < 0)
-        out_of_memory();
-    dialogue.births_bytes += size;
-    dialogue.births_digest = crc32_joined((uint32_t)dialogue.births_digest, checksum, size);
-}
-
-/* What was copied so far is told of in a piece of its own. */
-static void seal_births(void) {
-    bytes_t *births = &dialogue.births;
-    if (!births->size)
-        return;
-    PyObject *piece = PyBytes_FromStringAndSize((const char *)births->data, (Py_ssize_t)births->size);
-    if (!piece)
-        out_of_memory();
-    add_births(piece, crc32_of(births->data, births->size));
-    Py_DECREF(piece);
-    births->size = 0;
-}
-
-void note_birth_of_known(int64_t kind, PyObject *data, uint32_t checksum) {
-    if (dialogue.is_relay)
-        return;
-    if (PyBytes_GET_SIZE(data) < LARGE_BYTES) {
-        note_birth_of_bytes(kind, data);
-        return;
-    }
-    note_birth(BYTES_TAG, kind, (uint64_t)PyBytes_GET_SIZE(data));
-    seal_births();
-    add_births(data, checksum);
-}
-
-void note_birth_of_number(int64_t kind, int64_t number) { note_birth(INT_TAG, kind, zigzag(number)); }
-
-void note_birth_of_fds(const int64_t *fds, Py_ssize_t count) {
-    note_birth(TUPLE_TAG, dialogue.select_kind, (uint64_t)count);
-    for (Py_ssize_t at = 0; at < count; at++)
-        put_uvarint(&dialogue.births, zigzag(fds[at]));
-}
-
-void note_birth_of_nothing(void) {
-    put_uvarint(&dialogue.births, (uint64_t)dialogue.thread);
-    put_bytes(&dialogue.births, dialogue.nothing.data, dialogue.nothing.size);
 }
 
 void note_witnessed(PyObject *fds, int64_t timeout_ns, PyObject *writing, bool interruptible) {
@@ -453,8 +391,8 @@ PyObject *account(void) {
     seal_births();
     if (note_all_calls() < 0)
         return NULL;
-    return Py_BuildValue("nNNNNNNOLOONONNN", (Py_ssize_t)(d->sealed_count + d->called_count), numbers_now(), connections_now(), remotes_now(),
+    return Py_BuildValue("nNNNNNNnOLOONONNN", (Py_ssize_t)(d->sealed_count + d->called_count), numbers_now(), connections_now(), remotes_now(),
                          counts_now(), as_bytes(d->orders.data + begun, d->orders.size - begun), all_foreign(),
-                         d->born, (long long)d->births_digest, d->frames, d->readings, witnessed(),
+                         (Py_ssize_t)d->births_placed, d->born, (long long)d->births_digest, d->frames, d->readings, witnessed(),
                          d->selected, threads_now(), fellow_now(), beating_now());
 }

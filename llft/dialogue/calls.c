@@ -19,7 +19,6 @@
 
 enum {
     LEVELS_NEEDED = 300, /* of the stack: the call may have to go the usual way from here (`runtime.driver`) */
-    BIRTHS_MAX = 1 << 22,
     CALLED_MAX = 8192,
     FDS_MAX = CONNECTIONS_MAX,
     LISTENER = 0,
@@ -48,7 +47,7 @@ bool is_here(int64_t now_ns) {
         return because(left), false;
     if (is_paused(now_ns))
         return because(paused), false;
-    if (dialogue.births_bytes + dialogue.births.size >= BIRTHS_MAX || dialogue.called_count >= CALLED_MAX)
+    if (!has_room_for_births() || dialogue.called_count >= CALLED_MAX)
         return because(full), false;
     return true;
 }

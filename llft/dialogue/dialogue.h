@@ -21,6 +21,7 @@
  *     locks.c       locks that nobody waits for
  *     socket.c      the virtual socket's methods
  *     selecting.c   sets of descriptors that a program selects on
+ *     births.c      what the birth log gets
  *     account.c     what is told of it when it is taken back
  *     journal.c     its records, as a frame of the journal
  *     lending.c     lent, and taken back
@@ -63,6 +64,7 @@ enum {
     CONNECTION_NUMBERS = 3,
     BEAT_BYTES = 64,  /* of a Heartbeat's body, as `wire.bodies` has it */
     MEMBERS_MAX = 16, /* as `core.dialogue_beats` has it */
+    BLOCKS_MAX = 32,  /* more than `past.long_bytes` lends */
 };
 
 /* Of a datagram, behind the prefix: as `wire.header` has it. */
@@ -114,6 +116,7 @@ typedef struct {
     size_t first, count, room; /* from `first` on */
 } messages_t;
 
+void out_of_memory(void); /* ends the process */
 message_t *add_message(messages_t *messages);
 void clear_messages(messages_t *messages);
 
@@ -369,6 +372,11 @@ typedef struct {
     PyObject *born;        /* a list of bytes */
     size_t births_bytes;   /* of `born` */
     int64_t births_digest; /* of the log with `born` */
+    Py_buffer blocks[BLOCKS_MAX]; /* of the log: room for what follows */
+    int block_count, block_at;
+    size_t block_used, births_room, births_placed; /* of the block at `block_at`; in all of them: left, and in use */
+    size_t births_ready;                           /* of what is left, so much has been touched */
+    size_t large_heard;                            /* bytes of the last one since more was made ready */
     PyObject *selected;    /* a list, for a witness: fds, timeout and writing of each select */
     bytes_t nothing;       /* what the birth log has of a read that found nothing */
 } dialogue_t;
@@ -625,15 +633,23 @@ int know_streams(PyObject *type);
 
 PyObject *select_for(PyObject *module, PyObject *arguments);
 
-/* -- account.c -------------------------------------------------------------------------------------- */
+/* -- births.c --------------------------------------------------------------------------------------- */
 
-void note_call(const call_t *call);
-void seal_calls(void); /* what was called so far needs no room any more; a witness is told of all of it */
 void note_birth_of_bytes(int64_t kind, PyObject *data);
 void note_birth_of_known(int64_t kind, PyObject *data, uint32_t checksum);
 void note_birth_of_number(int64_t kind, int64_t number);
 void note_birth_of_fds(const int64_t *fds, Py_ssize_t count);
 void note_birth_of_nothing(void);
+void seal_births(void);
+bool has_room_for_births(void);
+bool keep_births(void); /* before a wait; whether that may have taken a while */
+int read_blocks(PyObject *blocks);
+void forget_blocks(void);
+
+/* -- account.c -------------------------------------------------------------------------------------- */
+
+void note_call(const call_t *call);
+void seal_calls(void); /* what was called so far needs no room any more; a witness is told of all of it */
 void note_witnessed(PyObject *fds, int64_t timeout_ns, PyObject *writing, bool interruptible);
 PyObject *account(void); /* of a dialogue that is over */
 PyObject *times_in(const bytes_t *times);  /* eight bytes each */

@@ -30,6 +30,7 @@ static void forget(void) {
     forget_threads();
     dialogue.orders.size = dialogue.births.size = dialogue.births_bytes = dialogue.counted.size = 0;
     Py_CLEAR(dialogue.born);
+    forget_blocks();
     dialogue.called_count = dialogue.sealed_count = dialogue.ahead_count = 0;
     Py_CLEAR(dialogue.frames);
     Py_CLEAR(dialogue.readings);
@@ -221,23 +222,24 @@ static int load_datagrams(void) {
     return datagram ? 0 : -1;
 }
 
-/* lend(ident, numbers, nothing, orders, entries, datagrams, remotes, connections, threads, fellow, beating) */
+/* lend(ident, numbers, nothing, orders, entries, datagrams, remotes, connections, blocks, threads, fellow,
+ * beating) */
 static PyObject *lend(PyObject *module, PyObject *arguments) {
     (void)module;
     unsigned long ident;
-    PyObject *numbers, *entries, *datagrams, *remotes, *connections, *threads, *fellow, *beating;
+    PyObject *numbers, *entries, *datagrams, *remotes, *connections, *blocks, *threads, *fellow, *beating;
     const char *nothing, *orders;
     Py_ssize_t nothing_size, orders_size;
-    if (!PyArg_ParseTuple(arguments, "kO!y#y#O!OO!O!OOO", &ident, &PyTuple_Type, &numbers, &nothing, &nothing_size, &orders,
+    if (!PyArg_ParseTuple(arguments, "kO!y#y#O!OO!O!O!OOO", &ident, &PyTuple_Type, &numbers, &nothing, &nothing_size, &orders,
                           &orders_size, &PyList_Type, &entries, &datagrams, &PyList_Type, &remotes, &PyList_Type,
-                          &connections, &threads, &fellow, &beating))
+                          &connections, &PyList_Type, &blocks, &threads, &fellow, &beating))
         return NULL;
     if (dialogue.ident)
         return PyErr_Format(PyExc_RuntimeError, "a dialogue is lent");
     forget();
     if (load_datagrams() < 0 || know_kinds_of_messages() < 0 || read_all_numbers(numbers) < 0 ||
         read_each(remotes, read_remote) < 0 || read_each(connections, read_connection) < 0 ||
-        read_threads(threads) < 0 || read_fellow(fellow) < 0 || read_beating(beating) < 0)
+        read_blocks(blocks) < 0 || read_threads(threads) < 0 || read_fellow(fellow) < 0 || read_beating(beating) < 0)
         return NULL;
     place_connections();
     read_ahead(entries);

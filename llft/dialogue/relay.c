@@ -86,8 +86,6 @@ static stream_t *stream_of(int fd) {
     return NULL;
 }
 
-static void out_of_memory(void) { Py_FatalError("no memory for what a gateway passes on"); }
-
 /* -- from TCP to the group --------------------------------------------------------------------------- */
 
 /* This member is alone in its group: what it has delivered, all members have. */

@@ -290,23 +290,26 @@ static outcome_t sleep_until(int64_t now_ns, int64_t until_ns, const asked_t *as
     return is_same ? ARRIVED : HANDED;
 }
 
-/* What was called is put into frames of the journal while it is in the processor's caches. */
-static void keep_house(void) {
+/* What was called is put into frames of the journal while it is in the processor's caches, and so is what was heard into
+ * the birth log. */
+static void keep_house(int64_t *now_ns) {
     if (dialogue.called_count >= SEALED_AT)
         seal_calls();
+    if (keep_births())
+        *now_ns = monotonic_ns();
 }
 
 /* ARRIVED also if the call's own time is over: its caller looks at the clock. */
 static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     struct epoll_event events[EVENTS] = {{.data.fd = dialogue.hearing_fd}};
     tell_acks(*now_ns);
+    keep_house(now_ns);
     int64_t began_ns = *now_ns, leave_ns = due_ns(), until_ns = leave_ns;
     if (dialogue.live && asked->until_ns < leave_ns) /* a backup waits for the log, whatever the time */
         until_ns = asked->until_ns;
     if (something_waits() && began_ns + BRISK_NS < until_ns)
         until_ns = began_ns + BRISK_NS; /* the first silence ends what waits */
     int count;
-    keep_house();
     if (began_ns >= leave_ns || !keep_beating(began_ns)) {
         tally.deadlines++;
         return LEAVE;
@@ -350,7 +353,7 @@ outcome_t wait_for_network(int64_t *now_ns, const asked_t *asked) {
 bool is_calm(int64_t now_ns) {
     struct epoll_event events[EVENTS];
     int count = 1, found = 0;
-    keep_house();
+    keep_house(&now_ns);
     tell_acks(now_ns);
     bool is_calm = now_ns < due_ns() && keep_beating(now_ns);
     events[0].data.fd = dialogue.hearing_fd;

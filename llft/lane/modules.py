@@ -60,21 +60,9 @@ _DIALOGUE = (
     *(
         f"llft/dialogue/{name}.c"
         for name in (
-            *("account", "acks", "asking", "backlog", "beating", "calls", "forgetting", "fragments", "gates"),
-            *(
-                "journal",
-                "lane",
-                "lending",
-                "listening",
-                "locks",
-                "looking",
-                "order",
-                "relay",
-                "selecting",
-                "socket",
-                "threads",
-                "waiting",
-            ),
+            *("account", "acks", "asking", "backlog", "beating", "births", "calls", "forgetting"),
+            *("fragments", "gates", "journal", "lane", "lending", "listening", "locks", "looking"),
+            *("order", "relay", "selecting", "socket", "threads", "waiting"),
         )
     ),
     "llft/dialogue/dialogue.h",

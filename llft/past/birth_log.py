@@ -64,7 +64,8 @@ class BirthLog:
 
     def __init__(self, data: bytes = b"", *, start: int = 0, digest: int = 0, head: bytes = b"") -> None:
         """`digest` is that of all that came before `start`."""
-        self._data = LongBytes(data)
+        self.blocks = self._data = LongBytes(data)
+        """For their memory: `room` is until the next `go_on_in`, and nothing else happens meanwhile."""
         self.start = start
         self.head = head
         self.digest_before = digest
@@ -96,18 +97,18 @@ class BirthLog:
         head += bytes((INT, kind))
         events = None if pack_times is None else pack_times(bytes(head), values)
         if events is None:
-            for value_ns in values:
-                self.completed(thread, kind, value_ns)
-            return
-        self.go_on(events)
+            self.completed_all(thread, kind, [*values])
+        else:
+            self.go_on(events)
 
     def go_on(self, events: bytes | bytearray) -> None:
         """Whole events, as they are."""
         self.digest = crc32(events, self.digest)
         self._data.append(events)
 
-    def go_on_in(self, pieces: list[bytes], digest: int) -> None:
-        """The same in pieces, of which somebody knows what the digest of the whole log is with them."""
+    def go_on_in(self, pieces: list[bytes], digest: int, *, placed: int = 0) -> None:
+        """The same in pieces, behind so many bytes in that room. Somebody knows the digest of the whole."""
+        self._data.take(placed)
         self._data.append_all(pieces)
         self.digest = digest
 
@@ -116,13 +117,11 @@ class BirthLog:
         head, events = bytearray(), bytearray()
         put_uvarint(head, thread)
         for result in results:
-            events += head
-            events += encode_result(kind, result)
+            events += head + encode_result(kind, result)
         self.go_on(events)
 
     def completed_unseen(self, thread: ThreadId, result: Result) -> int:
-        """The program has not made the call again yet; `name` says later what it was. Returns its place among
-        the kept bytes."""
+        """The program has not made the call again yet; `name` says later what it was. Returns its place."""
         event = encode_result(UNKNOWN_KIND, result)
         self._append(thread, event)
         return self._data.length - len(event) + 1
@@ -134,12 +133,11 @@ class BirthLog:
 
     def _append(self, thread: ThreadId, event: bytes) -> None:
         if thread < 128:
-            piece = bytes((thread,)) + event
-        else:
-            number = bytearray()
-            put_uvarint(number, thread)
-            piece = bytes(number) + event
-        self.go_on(piece)
+            self.go_on(bytes((thread,)) + event)
+            return
+        number = bytearray()
+        put_uvarint(number, thread)
+        self.go_on(bytes(number) + event)
 
     def piece(self, start: int, end: int) -> bytes:
         """Bytes from `start` to `end`, both kept (`has`)."""

@@ -110,6 +110,7 @@ class Keeper:
         """What is in the way of checkpoints, as people were told; each reason once."""
 
     def tend(self, now_ns: int) -> None:
+        self._application.log.blocks.give_back()
         try:
             if self.phase is Phase.RESTING:
                 self._rest(now_ns)

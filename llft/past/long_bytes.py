@@ -19,7 +19,11 @@ from llft.wire.checksum import crc32
 SMALLEST_BYTES: Final = 1 << 12
 LARGEST_BYTES: Final = 1 << 21
 SPARE_BLOCKS: Final = 16
-"""Of the largest, so many at most are kept for what is to come."""
+"""Of the largest, so many that were forgotten are kept for what is to come,"""
+SPARE_BLOCKS_MAX: Final = 256
+"""and so many at most for a while: what was needed once is needed again as soon as the next state counts."""
+LENT_BLOCKS: Final = 16
+"""Of the largest, so many are lent to whoever has much to put there."""
 
 
 def _plain(size: int) -> memoryview:
@@ -70,6 +74,26 @@ class LongBytes:
     def append_all(self, pieces: list[bytes]) -> None:
         for piece in pieces:
             self.append(piece)
+
+    def room(self) -> list[memoryview]:
+        """Where what follows can be put, piece after piece: `take` says how much was. Where there is not much
+        yet, that is what is left of the last block."""
+        lent = [self._block[self._used :]] if self._used < len(self._block) else []
+        if len(self._block) == LARGEST_BYTES:
+            while len(self._spare) < LENT_BLOCKS:
+                self._spare.insert(0, _new_block(LARGEST_BYTES))  # those that were in use come first
+            lent += self._spare[: -LENT_BLOCKS - 1 : -1]
+        return lent
+
+    def take(self, size: int) -> None:
+        """So much was put into the room that there is."""
+        while size > 0:
+            if self._used == len(self._block):
+                self._add_block(size)
+            part = min(len(self._block) - self._used, size)
+            self._used += part
+            self.length += part
+            size -= part
 
     def _append_in_parts(self, data: memoryview) -> None:
         start = 0
@@ -151,8 +175,14 @@ class LongBytes:
     def _spare_blocks(self) -> None:
         """Those of which nothing is left."""
         gone = bisect_right(self._block_ends, self._start)
-        self._spare += self._blocks[: min(gone, max(0, SPARE_BLOCKS - len(self._spare)))]
+        self._spare += self._blocks[: min(gone, max(0, SPARE_BLOCKS_MAX - len(self._spare)))]
         del self._blocks[:gone], self._block_ends[:gone]
+
+    def give_back(self) -> None:
+        """Now and then, while nobody has room that was lent: one of those that are spare, if they are many.
+        To give all back at once takes a tenth of a millisecond for each, in which nobody is answered."""
+        if len(self._spare) > SPARE_BLOCKS:
+            del self._spare[0]
 
     def drop_from(self, place: int) -> None:
         self._seal()

@@ -227,7 +227,7 @@ class Dialogues:
                 lent.entries,
                 datagrams,
                 remotes,
-                lent.connections,
+                *(lent.connections, application.log.blocks.room()),
             ),
             None if lent.threads is None else at_gates(lent.threads, application.threads),
             *members,
@@ -259,7 +259,7 @@ class Dialogues:
             driver.written = True
             driver.world.write_frame(frame, records, _stamp(driver.core.standing, first_ns))
         driver.core.dialogue.take_back(made)
-        driver.application.log.go_on_in(made.births, made.births_digest)
+        driver.application.log.go_on_in(made.births, made.births_digest, placed=made.births_placed)
         if driver.core.outbox.effects:
             driver.perform(driver.core.drain())
         if made.foreign:

@@ -10,7 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from llft.past import long_bytes
-from llft.past.long_bytes import LARGEST_BYTES, SMALLEST_BYTES, SPARE_BLOCKS, LongBytes
+from llft.past.long_bytes import (
+    LARGEST_BYTES,
+    LENT_BLOCKS,
+    SMALLEST_BYTES,
+    SPARE_BLOCKS,
+    SPARE_BLOCKS_MAX,
+    LongBytes,
+)
 from llft.runtime.mapped import mapped
 
 
@@ -75,14 +82,29 @@ def test_a_log_that_is_dropped_as_fast_as_it_grows_takes_no_new_memory(made: lis
     assert made == []
 
 
-def test_what_is_kept_of_forgotten_blocks_has_a_bound(made: list[int]) -> None:
-    found = LongBytes()
-    data = bytes((2 * SPARE_BLOCKS + 4) * LARGEST_BYTES)
-    found.append(data)
-    found.drop_before(len(data))
+def _is_new_after(count: int, made: list[int], *, given_back: int = 0) -> int:
+    """Blocks that are made for the next `count`, where as many were forgotten."""
+    found = LongBytes(bytes(2 * LARGEST_BYTES))
+    found.take(count * LARGEST_BYTES)
+    found.drop_before(found.length)
+    for _ in range(given_back):
+        found.give_back()
     made.clear()
-    found.append(data)
-    assert len(made) >= SPARE_BLOCKS + 4
+    found.take(count * LARGEST_BYTES)
+    return len(made)
+
+
+def test_what_was_needed_once_is_there_again(made: list[int]) -> None:
+    assert _is_new_after(4 * SPARE_BLOCKS, made) == 0
+
+
+def test_what_is_kept_of_forgotten_blocks_has_a_bound(made: list[int]) -> None:
+    assert _is_new_after(SPARE_BLOCKS_MAX + 20, made) >= 19
+
+
+def test_what_is_not_needed_any_more_is_given_back_bit_by_bit(made: list[int]) -> None:
+    assert 8 <= _is_new_after(4 * SPARE_BLOCKS, made, given_back=10) <= 10
+    assert _is_new_after(4 * SPARE_BLOCKS, made, given_back=1000) >= 3 * SPARE_BLOCKS - 2
 
 
 def test_a_copy_of_the_process_has_nothing_in_the_large_ones(made: list[int]) -> None:
@@ -99,7 +121,7 @@ def test_a_copy_of_the_process_has_nothing_in_the_large_ones(made: list[int]) ->
 
 def _change(draw: random.Random, array: bytearray, found: LongBytes) -> None:
     place = draw.randint(0, len(array))
-    what = draw.randrange(8)
+    what = draw.randrange(9)
     if what == 0:
         del array[:place]
         found.drop_before(place)
@@ -109,10 +131,36 @@ def _change(draw: random.Random, array: bytearray, found: LongBytes) -> None:
     elif what == 2 and place < len(array):
         array[place] = 99
         found.put(place, 99)
+    elif what == 3:
+        data = draw.randbytes(draw.choice([0, 1, 100, 5000, 70_000]))
+        array += _put_in_place(data, found)
     else:
         data = draw.randbytes(draw.choice([0, 1, 100, 5000, 70_000]))
         array += data
         found.append(data)
+
+
+def _put_in_place(data: bytes, found: LongBytes) -> bytes:
+    """As much of it as there is room for."""
+    done = 0
+    for room in found.room():
+        part = min(len(room), len(data) - done)
+        room[:part] = data[done : done + part]
+        done += part
+    found.take(done)
+    return data[:done]
+
+
+def test_there_is_room_for_much_where_there_is_much(made: list[int]) -> None:
+    found, array = LongBytes(bytes(3 * LARGEST_BYTES)), bytearray(3 * LARGEST_BYTES)
+    for _ in range(3):
+        data = random.Random(len(array)).randbytes(LENT_BLOCKS * LARGEST_BYTES // 2)
+        array += _put_in_place(data, found)
+        found.append(b"and more")
+        array += b"and more"
+    assert len(array) > LENT_BLOCKS * LARGEST_BYTES
+    assert found.piece(0, found.length) == array
+    assert sum(map(len, found.room())) >= LENT_BLOCKS * LARGEST_BYTES
 
 
 def test_all_of_it_can_be_dropped_and_more_appended() -> None:

@@ -136,9 +136,8 @@ class Relaying:
             *(get_ident(), numbers, b"", connections.orders, connections.entries, datagrams),
             [_on_line(remote, each) for remote, each in zip(remotes, lines, strict=True)],
             connections.connections,
-            None,
-            None,
-            None,
+            [],
+            *(None, None, None),
         )
         streams = [(each.stream[0], place, *each.stream[1:]) for place, each in enumerate(lent)]
         known = [_answering(each, line) for each in answerers]
