@@ -37,13 +37,6 @@ def positive(text: str) -> int:
     return number
 
 
-def not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return number
-
-
 def positive_float(text: str) -> float:
     number = float(text)
     if not 0 < number < float("inf"):

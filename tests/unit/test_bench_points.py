@@ -212,6 +212,13 @@ def test_two_lanes_are_two_lines_and_a_column(tmp_path: Path) -> None:
     assert "| lane | placement |" in section(object_of("latency", both), [])
 
 
+def test_with_and_without_looking_are_two_lines(tmp_path: Path) -> None:
+    points = [point for point in latency_points() if point["placement"] == "one-core"]
+    both = [{**point, "spin": spin} for spin in (60, 0) for point in points]
+    assert pictures("latency", both)["latency-one-core.svg"].count("<polyline") == 3
+    assert pictures("latency", both[: len(points)])["latency-one-core.svg"].count("<polyline") == 2
+
+
 def test_a_section_has_the_command_and_stars_what_was_disturbed() -> None:
     found = object_of("latency", latency_points())
     text = section(found, ["latency-one-core.svg"])

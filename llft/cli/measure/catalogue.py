@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llft.cli.measure.applications import APPLICATIONS
-from llft.cli.measure.network import LOOPBACK, NETWORKS
+from llft.cli.measure.network import LOOPBACK, NETWORKS, SPIN_US
 from llft.cli.measure.operations import OPERATIONS
 
 LARGEST_BYTES = 32 * 1024 * 1024
@@ -78,12 +78,14 @@ class Figure:
     seconds: float = 0.2
     placement: str = BOTH
     networks: tuple[str, ...] = (LOOPBACK,)
+    spin: tuple[int, ...] = (SPIN_US,)
+    """How long groups look before they sleep: as everywhere, and not at all (0)."""
 
 
 def default_arguments(figure: Figure, **asked: Any) -> argparse.Namespace:
     """As if its verb had been given these options and no others."""
     manner = {"rounds": figure.rounds, "seconds": figure.seconds, "placement": figure.placement}
-    manner |= {"backups": "other", "lane": None, "config": None, "network": LOOPBACK}
+    manner |= {"backups": "other", "lane": None, "config": None, "network": LOOPBACK, "spin": [*figure.spin]}
     return argparse.Namespace(figure=figure.name, **figure.lists, **figure.fixed, **{**manner, **asked})
 
 
@@ -98,6 +100,7 @@ FIGURES = {
             {"sizes": [64, 1024, 8192, 65536, 1048576], "replicas": [2, 3], "client_replicas": [1, 3]},
             seconds=0.15,
             networks=NETWORKS,
+            spin=(SPIN_US, 0),
         ),
         Figure(
             "throughput",

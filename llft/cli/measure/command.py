@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from llft.cli.arguments import add_json, not_negative, positive, positive_float
-from llft.cli.measure.catalogue import BOTH, FIGURES, LANES, LISTS, NO, YES, Figure, names
-from llft.cli.measure.network import LOOPBACK, SPIN_US, VETH
+from llft.cli.arguments import add_json, positive, positive_float
+from llft.cli.measure.catalogue import BOTH, FIGURES, LANES, LISTS, NO, YES, Figure, names, numbers
+from llft.cli.measure.network import LOOPBACK, SPIN_MAX_US, SPIN_US, VETH
 from llft.cli.measure.placement import BACKUPS, PLACEMENTS
 
 FAILOVER = "failover"
@@ -70,7 +70,7 @@ def add_manner(parser: argparse.ArgumentParser, figure: Figure) -> None:
 def add_between(parser: argparse.ArgumentParser, figure: Figure) -> None:
     """What lies between client and server, where that can be said."""
     if VETH not in figure.networks:
-        parser.set_defaults(network=LOOPBACK)
+        parser.set_defaults(network=LOOPBACK, spin=[*figure.spin])
         return
     parser.add_argument(
         "--network",
@@ -83,11 +83,11 @@ def add_between(parser: argparse.ArgumentParser, figure: Figure) -> None:
     )
     parser.add_argument(
         "--spin",
-        type=not_negative,
-        default=SPIN_US,
-        metavar="US",
+        type=numbers(0, SPIN_MAX_US),
+        default=[*figure.spin],
+        metavar="US,...",
         help="whoever waits looks at most so many microseconds for datagrams before it sleeps, where that "
-        "pays (default: %(default)s, as everywhere; 0: never)",
+        f"pays ({SPIN_US}, as everywhere; 0: never; default: {','.join(map(str, figure.spin))})",
     )
 
 

@@ -111,7 +111,7 @@ def pictures(figure: str, points: Sequence[Point]) -> dict[str, str]:
 
 def _drawn(picture: Picture, title: str, points: Sequence[Point]) -> str:
     series: list[Series] = []
-    by = (*picture.by, "lane") if len({point.get("lane") for point in points}) > 1 else picture.by
+    by = (*picture.by, *(key for key in ("spin", "lane") if len({point.get(key) for point in points}) > 1))
     for value, name in picture.lines.items():
         if name == "TCP":
             series.append(_line(picture.x, value, name, points))

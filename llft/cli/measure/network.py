@@ -24,6 +24,7 @@ NETWORKS = (LOOPBACK, VETH)
 MTU = 1500
 _IP_TIMEOUT_S = 20
 SPIN_US = TransportSettings().spin_us
+SPIN_MAX_US = 10_000  # as in `llft.toml`
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from typing import Any
 from llft.cli.measure.drawing import draw
 
 COLUMNS: Mapping[str, Sequence[str]] = {
-    "latency": ("placement", "client_replicas", "replicas", "size", "tcp_us", "llft_us", "ratio", "spread",
-                "tcp_p99_us", "llft_p99_us"),
-    "throughput": ("placement", "replicas", "clients", "tcp_rps", "llft_rps", "ratio", "tcp_server",
+    "latency": ("placement", "spin", "client_replicas", "replicas", "size", "tcp_us", "llft_us", "ratio",
+                "spread", "tcp_p99_us", "llft_p99_us"),
+    "throughput": ("placement", "spin", "replicas", "clients", "tcp_rps", "llft_rps", "ratio", "tcp_server",
                    "llft_server", "tcp_cpu_us", "llft_cpu_us"),
-    "replicas": ("placement", "replicas", "size", "tcp_us", "llft_us", "ratio", "spread", "tcp_cpu_us",
-                 "llft_cpu_us", "backup_cpu_us"),
+    "replicas": ("placement", "spin", "replicas", "size", "tcp_us", "llft_us", "ratio", "spread",
+                 "tcp_cpu_us", "llft_cpu_us", "backup_cpu_us"),
     "nondeterminism": ("placement", "operation", "threads", "count", "tcp_us", "llft_us", "slope_us"),
     "viewchange": ("replicas", "us", "max_us", "noted_us", "kills"),
     "failover": ("replicas", "clients", "kills", "p50_ms", "p99_ms", "detection_ms", "view_change_ms",

@@ -20,7 +20,7 @@ from llft.cli.measure import apps, gateway, latency, memory, nondeterminism, thr
 from llft.cli.measure.catalogue import BOTH, LANES, YES
 from llft.cli.measure.comparison import Manner, Point
 from llft.cli.measure.drawing import draw
-from llft.cli.measure.network import LOOPBACK, SPIN_US, Network, network
+from llft.cli.measure.network import LOOPBACK, Network, network
 from llft.cli.measure.peers import figure as peers
 from llft.cli.measure.placement import PLACEMENTS, cores, require_cores
 from llft.cli.panel import EventLines
@@ -66,14 +66,20 @@ def perform(arguments: argparse.Namespace) -> int:
 
 def figure_object(arguments: argparse.Namespace, tell: Callable[[str], None]) -> dict[str, Any]:
     """What `--json` ends with."""
-    configured = arguments.config is not None
-    with network(
-        arguments.network,
-        configured=configured,
-        authenticated=is_authenticated(arguments),
-        spin_us=getattr(arguments, "spin", SPIN_US),
-    ) as between:
-        return object_of(arguments.figure, _on_each_lane(arguments, between, tell))
+    return object_of(arguments.figure, _on_each_network(arguments, tell))
+
+
+def _on_each_network(arguments: argparse.Namespace, tell: Callable[[str], None]) -> Iterator[Point]:
+    for spin_us in arguments.spin:
+        if len(arguments.spin) > 1:
+            tell(f"looking for at most {spin_us} us" if spin_us else "without looking")
+        with network(
+            arguments.network,
+            configured=arguments.config is not None,
+            authenticated=is_authenticated(arguments),
+            spin_us=spin_us,
+        ) as between:
+            yield from _on_each_lane(arguments, between, tell)
 
 
 def is_authenticated(arguments: argparse.Namespace) -> bool:
