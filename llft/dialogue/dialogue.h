@@ -354,6 +354,7 @@ typedef struct {
     /* The network. */
     PyObject *datagrams;
     int epoll_fd, urgent_fd, hearing_fd, own_fd; /* the last one hears what is for this process alone */
+    bool is_watched; /* another thread waits for the whole set */
     int64_t lazy_ns, spin_ns;
     PyObject *foreign; /* a list: datagrams that are not of this dialogue, and all behind them */
     PyObject *postponed; /* a list: those that can wait while messages come briskly; they do not end it */

@@ -67,10 +67,10 @@ void begin_count(count_of *count) {
 static int read_all_numbers(PyObject *numbers) {
     dialogue_t *d = &dialogue;
     count_of *select = &d->generals[SELECT_COUNT], *random = &d->generals[RANDOM_COUNT];
-    int64_t live, journalling, witnessed, is_alone, epoll_fd, urgent_fd, hearing_fd, own_fd;
+    int64_t live, journalling, witnessed, is_alone, is_watched, epoll_fd, urgent_fd, hearing_fd, own_fd;
     int64_t *places[] = {
         /* In the order of `runtime.dialogues` ... */
-        &epoll_fd, &urgent_fd, &hearing_fd, &own_fd, &d->lazy_ns, &d->spin_ns, &witnessed, &d->births_digest,
+        &epoll_fd, &urgent_fd, &hearing_fd, &own_fd, &is_watched, &d->lazy_ns, &d->spin_ns, &witnessed, &d->births_digest,
         /* ... and of `core.dialogue_lent`. */
         &live, &journalling, &d->thread, &d->receive_kind, &d->send_kind, &d->clock_kind, &d->select_kind,
         &d->random_kind, &d->last_ns, &d->pause_ns, &d->deadline_ns, &d->late_ns,
@@ -95,6 +95,7 @@ static int read_all_numbers(PyObject *numbers) {
     d->urgent_fd = (int)urgent_fd;
     d->hearing_fd = (int)hearing_fd;
     d->own_fd = (int)own_fd;
+    d->is_watched = is_watched != 0;
     d->performed = 0;
     d->heard_ns = 0;
     d->left = d->is_relay = false;

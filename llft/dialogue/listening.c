@@ -8,7 +8,8 @@
  * Laws:
  *
  * 1. A dialogue that is over leaves the set as it was lent.
- * 2. Whoever waits for all descriptors waits for the socket that is apart as well.
+ * 2. Whoever waits for all descriptors waits for the socket that is apart as well; so while the pacemaker sleeps in
+ *    the set, which knows nothing of that, it is not apart.
  */
 
 #include "dialogue.h"
@@ -24,7 +25,7 @@ static bool is_apart;
 static int set_fd, apart_fd;
 
 void listen_apart(void) {
-    if (is_apart)
+    if (is_apart || dialogue.is_watched)
         return;
     set_fd = dialogue.epoll_fd;
     apart_fd = dialogue.hearing_fd;

@@ -208,12 +208,12 @@ class Dialogues:
         transport: Line,
     ) -> None:
         """`members`: who is asked or asks, and what beats are made of."""
-        poller, application = self._driver.poller, self._driver.application
-        lazy_ns = 0 if self._driver.core.live else self.lazy_ns(originals.monotonic_ns())
+        poller, application, now_ns = self._driver.poller, self._driver.application, originals.monotonic_ns()
+        lazy_ns = 0 if self._driver.core.live else self.lazy_ns(now_ns)
         datagrams, hearing_fd, *_ = lines[0]
         numbers = (
             *(poller.fileno, poller.urgent_fileno, hearing_fd, transport.sending_fileno),
-            *(lazy_ns, self._driver.spinning.limit_ns),
+            *(int(now_ns < self._driver.polled_until_ns), lazy_ns, self._driver.spinning.limit_ns),
             *(int(application.witness is not None), application.log.digest),
             *lent.numbers,
         )

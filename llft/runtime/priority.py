@@ -15,7 +15,8 @@ back is asked of the kernel and remembered nowhere: a process that becomes an im
 
 A backup does as much as its primary does, and for the request before, so where there are few processors it
 took half of one from what a client waits for. Nobody waits for what it does a little later, as long as it
-keeps up.
+keeps up; so one that outputs wait for (it is asked, or has a disk) stays in front. So does one without the
+right (CAP_SYS_ADMIN) to come forward whenever it is needed: all those without may do so ten times a second.
 
 Where processors are scarce, who is further back may get next to nothing. So nobody is there whom no replica
 looks after (`Behind`): a joiner sees to itself when it has come so far, and a replica to the processes that
@@ -29,6 +30,7 @@ from __future__ import annotations
 
 import posix
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from llft import originals
@@ -56,6 +58,8 @@ STARVED_NS: Final = 150 * MS
 one that does not for a second (`pulse_bound_ms`) is suspected."""
 NEEDED: Final = (PROPOSING, RECOVERING, PRIMARY)
 _LINE_BYTES = 128
+_STATUS_BYTES: Final = 16_384
+_CAP_SYS_ADMIN: Final = 21
 _getsid = posix.getsid
 
 
@@ -117,6 +121,7 @@ class Priority:
         self._began_ns = originals.monotonic_ns()
         self._in_front_until_ns = 0
         self._joins = self.is_back
+        self._may_step_beside = is_privileged()
         self._behind = Behind() if nice >= BACK else None
 
     def take(self, record: Record) -> None:
@@ -130,12 +135,12 @@ class Priority:
             self._come_forward("it is needed")
 
     def tend(self, *, caught_up: bool, follows: bool = False) -> None:
-        """`follows`: it is a backup, and nothing else is wanted of it."""
+        """`follows`: it is a backup, and nobody waits for what it does."""
         if self._joins:
             self._tend_joiner(caught_up)
         elif self.is_back and not (caught_up and follows and not self._why):
             self._come_forward(self._why or ("it is behind" if follows else "it follows nobody"))
-        elif not self.is_back and caught_up and follows:
+        elif not self.is_back and caught_up and follows and self._may_step_beside:
             self._step_beside()
 
     def _step_beside(self) -> None:
@@ -172,6 +177,18 @@ class Priority:
             self.is_back = self._joins = False
             self._why = ""
             self._in_front_until_ns = now_ns + PATIENCE_NS
+
+
+def is_privileged() -> bool:
+    """It may change its place at any time."""
+    with suppress(OSError, ValueError):
+        fd = originals.open_fd("/proc/self/status", posix.O_RDONLY | posix.O_CLOEXEC)
+        try:
+            _, _, behind = originals.read(fd, _STATUS_BYTES).partition(b"CapEff:")
+        finally:
+            originals.close(fd)
+        return bool(int(behind.split()[0], 16) & 1 << _CAP_SYS_ADMIN) if behind else False
+    return False
 
 
 def _set(pid: int, nice: int) -> None:

@@ -10,6 +10,7 @@ from llft.core import events
 from llft.core.standing import BACKUP, PRIMARY
 from llft.runtime.control_server import Handler
 from llft.runtime.dialogues import dialogue_statistics
+from llft.runtime.priority import PATIENCE_NS
 from llft.runtime.stacks import stacks
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ def _threads(process: ReplicaProcess) -> Answer:
 def is_caught_up(process: ReplicaProcess) -> bool:
     """Whether it could take over, and soon."""
     return _is_whole(process) and _behind(process) <= CAUGHT_UP_ENTRIES
+
+
+def follows(process: ReplicaProcess) -> bool:
+    """It is a backup that no output waits for."""
+    if process.core.role != BACKUP or process.durable is not None:
+        return False
+    return originals.monotonic_ns() - process.core.intra.asked_ns > PATIENCE_NS
 
 
 def _behind(process: ReplicaProcess) -> int:

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 from llft import originals
 from llft.core import events
 from llft.core.replica import Replica
-from llft.core.standing import BACKUP
 from llft.identifiers import NO_BIRTH, NO_VIEW, BirthId, ViewId
 from llft.instant import US
 from llft.journal.frame import FREQUENT
@@ -35,7 +34,7 @@ from llft.runtime.outside_port import OutsidePort
 from llft.runtime.pacemaker import Pacemaker
 from llft.runtime.poller import Poller, raise_fd
 from llft.runtime.priority import Priority
-from llft.runtime.replica_answers import answers_of, is_caught_up
+from llft.runtime.replica_answers import answers_of, follows, is_caught_up
 from llft.runtime.settings import Settings
 from llft.runtime.spinning import Spinning
 from llft.runtime.state.checkpoints import Checkpoints
@@ -285,7 +284,7 @@ class ReplicaProcess(OutsidePort):
     def _keep_house(self) -> None:
         """Questions that came with nobody polling, answers that did not fit into a socket's buffer."""
         self._serve_control()
-        self.priority.tend(caught_up=is_caught_up(self), follows=self.core.role == BACKUP)
+        self.priority.tend(caught_up=is_caught_up(self), follows=follows(self))
         self.checkpoints.tend(originals.monotonic_ns())
         if self.durable is not None:
             self.durable.tend()

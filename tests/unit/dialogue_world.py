@@ -358,6 +358,7 @@ class Server(Member):
             application=self._application,
             calling=SimpleNamespace(invoke_for=lambda thread, operation: self.handed.append(operation)),
             spinning=SimpleNamespace(limit_ns=0),
+            polled_until_ns=0,
             poller=self.line,
             arrivals=arrivals,
             is_pump_held=lambda: False,

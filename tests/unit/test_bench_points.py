@@ -21,7 +21,7 @@ from llft.cli.measure.everything import failover_point
 from llft.cli.measure.memory import allow_descriptors, growth_of
 from llft.cli.measure.network import Network, network
 from llft.cli.measure.page import COLUMNS, section, table
-from llft.cli.measure.perform import MEASURES, collected, object_of
+from llft.cli.measure.perform import MEASURES, collected, object_of, spins_of
 from llft.cli.measure.points import Round, Sample, point_of, slope
 from llft.cli.measure.running import Processes
 from llft.cli.measure.throughput import better_of
@@ -217,6 +217,15 @@ def test_with_and_without_looking_are_two_lines(tmp_path: Path) -> None:
     both = [{**point, "spin": spin} for spin in (60, 0) for point in points]
     assert pictures("latency", both)["latency-one-core.svg"].count("<polyline") == 3
     assert pictures("latency", both[: len(points)])["latency-one-core.svg"].count("<polyline") == 2
+
+
+def test_how_long_groups_look_is_asked_for_or_configured_or_both_ways() -> None:
+    def spins(*words: str) -> list[int]:
+        return [*spins_of(build_parser().parse_args(["bench", *words]))]
+
+    assert spins("latency") == [60, 0]
+    assert spins("latency", "--spin", "0") == [0]
+    assert spins("latency", "--config", "llft.toml") == spins("throughput") == spins("apps") == [60]
 
 
 def test_a_section_has_the_command_and_stars_what_was_disturbed() -> None:

@@ -25,6 +25,7 @@ from llft.runtime.priority import (
     STARVED_NS,
     Behind,
     Priority,
+    is_privileged,
     step_back,
 )
 
@@ -42,11 +43,12 @@ class Kernel:
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._path = path
-        self.refusal = 0
+        self.refusal, self.is_privileged = 0, True
         self.said: list[str] = []
         path.write_text("/autogroup-7 nice 5\n")
         monkeypatch.setattr(originals, "open_fd", self._open)
         monkeypatch.setattr(priority, "_getsid", lambda pid: pid or os.getpid())
+        monkeypatch.setattr(priority, "is_privileged", lambda: self.is_privileged)
 
     def _open(self, path: str, flags: int) -> int:
         assert path in ("/proc/self/autogroup", "/proc/7777/autogroup")
@@ -220,6 +222,25 @@ def test_a_backup_that_keeps_up_lets_its_primary_come_first(
         in_front()
         assert (backup.is_back, kernel.nice) == (False, FORWARD)
     assert len(kernel.said) == 1
+
+
+def test_one_that_may_not_come_forward_at_any_time_stays_in_front(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.is_privileged = False
+    now_ns = originals.monotonic_ns() + PATIENCE_NS
+    founder = Priority(kernel.said.append)
+    founder.tend(caught_up=True)
+    monkeypatch.setattr(originals, "monotonic_ns", lambda: now_ns)
+    for _ in range(3):
+        now_ns += PATIENCE_NS
+        founder.tend(caught_up=True, follows=True)
+        assert kernel.nice == FORWARD
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="whose rights are known")
+def test_the_superuser_is_privileged() -> None:
+    assert is_privileged()
 
 
 def test_a_primary_is_in_front(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:

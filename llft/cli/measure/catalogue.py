@@ -85,7 +85,7 @@ class Figure:
 def default_arguments(figure: Figure, **asked: Any) -> argparse.Namespace:
     """As if its verb had been given these options and no others."""
     manner = {"rounds": figure.rounds, "seconds": figure.seconds, "placement": figure.placement}
-    manner |= {"backups": "other", "lane": None, "config": None, "network": LOOPBACK, "spin": [*figure.spin]}
+    manner |= {"backups": "other", "lane": None, "config": None, "network": LOOPBACK, "spin": None}
     return argparse.Namespace(figure=figure.name, **figure.lists, **figure.fixed, **{**manner, **asked})
 
 

@@ -70,7 +70,7 @@ def add_manner(parser: argparse.ArgumentParser, figure: Figure) -> None:
 def add_between(parser: argparse.ArgumentParser, figure: Figure) -> None:
     """What lies between client and server, where that can be said."""
     if VETH not in figure.networks:
-        parser.set_defaults(network=LOOPBACK, spin=[*figure.spin])
+        parser.set_defaults(network=LOOPBACK, spin=None)
         return
     parser.add_argument(
         "--network",
@@ -84,10 +84,10 @@ def add_between(parser: argparse.ArgumentParser, figure: Figure) -> None:
     parser.add_argument(
         "--spin",
         type=numbers(0, SPIN_MAX_US),
-        default=[*figure.spin],
         metavar="US,...",
         help="whoever waits looks at most so many microseconds for datagrams before it sleeps, where that "
-        f"pays ({SPIN_US}, as everywhere; 0: never; default: {','.join(map(str, figure.spin))})",
+        f"pays ({SPIN_US}, as everywhere; 0: never; default: {','.join(map(str, figure.spin))}, with "
+        "--config what that says)",
     )
 
 

@@ -12,15 +12,15 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from llft.cli.group_run import TrialFailure
 from llft.cli.measure import apps, gateway, latency, memory, nondeterminism, throughput, viewchange
-from llft.cli.measure.catalogue import BOTH, LANES, YES
+from llft.cli.measure.catalogue import BOTH, FIGURES, LANES, YES
 from llft.cli.measure.comparison import Manner, Point
 from llft.cli.measure.drawing import draw
-from llft.cli.measure.network import LOOPBACK, Network, network
+from llft.cli.measure.network import LOOPBACK, SPIN_US, Network, network
 from llft.cli.measure.peers import figure as peers
 from llft.cli.measure.placement import PLACEMENTS, cores, require_cores
 from llft.cli.panel import EventLines
@@ -70,8 +70,9 @@ def figure_object(arguments: argparse.Namespace, tell: Callable[[str], None]) ->
 
 
 def _on_each_network(arguments: argparse.Namespace, tell: Callable[[str], None]) -> Iterator[Point]:
-    for spin_us in arguments.spin:
-        if len(arguments.spin) > 1:
+    spins = spins_of(arguments)
+    for spin_us in spins:
+        if len(spins) > 1:
             tell(f"looking for at most {spin_us} us" if spin_us else "without looking")
         with network(
             arguments.network,
@@ -80,6 +81,14 @@ def _on_each_network(arguments: argparse.Namespace, tell: Callable[[str], None])
             spin_us=spin_us,
         ) as between:
             yield from _on_each_lane(arguments, between, tell)
+
+
+def spins_of(arguments: argparse.Namespace) -> Sequence[int]:
+    """Who has settings of his own has said there how long is looked."""
+    if arguments.spin is not None:
+        spins: Sequence[int] = arguments.spin
+        return spins
+    return FIGURES[arguments.figure].spin if arguments.config is None else (SPIN_US,)
 
 
 def is_authenticated(arguments: argparse.Namespace) -> bool:

@@ -128,7 +128,7 @@ class Relaying:
         datagrams, hearing_fileno, *_ = lines[0]  # type: ignore[misc]
         numbers = (
             *(epoll_fileno, _NO_DESCRIPTOR, hearing_fileno, line.sending_fileno),
-            *(0, 0, 0, 0),
+            *(0, 0, 0, 0, 0),
             *connections.numbers,
         )
         answerers = self._relayed.answerers([remote.group_id for remote in remotes])
