@@ -339,7 +339,8 @@ class Server(Member):
         self._application = SimpleNamespace(
             replaying=False, witness=None, pump=None, out_count=1, log=self.log, threads={}, out_for_core={}
         )
-        self.dialogues = dialogues.Dialogues(self._shell())
+        self.shell = self._shell()
+        self.dialogues = dialogues.Dialogues(self.shell)
         self.dialogues.line = self.line
         self._coming: Counter[tuple[int, int]] = Counter()
         """Bytes that have come of a message, by descriptors and numbers."""
