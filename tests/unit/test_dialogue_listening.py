@@ -1,5 +1,5 @@
-"""To what a dialogue listens (`llft/dialogue/listening.c`): whoever sends to a group pays for each set that has one
-of its sockets, so while a dialogue lasts the one that hears the group is in none."""
+"""To what a dialogue listens (`llft/dialogue/listening.c`): whoever sends to a group pays for each set that
+has one of its sockets, so while a dialogue lasts the one that hears the group is in none."""
 
 from __future__ import annotations
 
