@@ -54,16 +54,15 @@ static int hear_one(PyObject *datagrams, int flags) {
 }
 
 static looks_t looks;
-static bool looked;          /* the last wait began with it */
-static bool own_beat_is_there; /* what is heard next says nothing of how long others take */
+static bool looked; /* the last wait began with it */
 
-/* One's own beat has come back, if it is there, and who looked would find it at once. */
+/* What is there already, one's own beat for example, says nothing of how long others take. */
 static int look_for(PyObject *datagrams, int64_t began_ns, int64_t until_ns) {
-    int found = 0;
-    looked = !own_beat_is_there && is_promising(&looks);
-    if (!looked)
-        return 0;
-    int64_t now_ns = began_ns;
+    looked = is_promising(&looks);
+    int found = looked ? hear_one(datagrams, MSG_DONTWAIT) : 0;
+    if (!looked || found)
+        return found;
+    int64_t now_ns = monotonic_ns();
     for (; !found && now_ns < until_ns; now_ns = monotonic_ns())
         found = hear_one(datagrams, MSG_DONTWAIT);
     return has_looked(&looks, found, now_ns - began_ns);
@@ -309,12 +308,10 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
         until_ns = began_ns + BRISK_NS; /* the first silence ends what waits */
     int count;
     keep_house();
-    unsigned long long beaten = tally.beaten;
     if (began_ns >= leave_ns || !keep_beating(began_ns)) {
         tally.deadlines++;
         return LEAVE;
     }
-    own_beat_is_there = tally.beaten != beaten;
     if (beat_due_ns() < until_ns)
         until_ns = beat_due_ns();
     if (!is_brisk() && something_waits()) {
@@ -329,7 +326,7 @@ static outcome_t wait_once(int64_t *now_ns, const asked_t *asked) {
     dialogue.waiting = false;
     ask_nothing();
     *now_ns = monotonic_ns();
-    if (!looked && !own_beat_is_there)
+    if (!looked && *now_ns - began_ns >= SLEPT_NS)
         has_slept(&looks, *now_ns - began_ns);
     dialogue.brisk = are_datagrams(events, count) && *now_ns - began_ns < BRISK_NS;
     if (!count && *now_ns < leave_ns)

@@ -25,6 +25,7 @@ LONG_NS: Final = 3 * PAYS_NS
 SLEEPS_AT_LEAST: Final = 64
 SLEEPS_AT_MOST: Final = 4096
 WEIGHT: Final = 8
+SLEPT_NS: Final = 3_000
 
 
 class Spinning:
@@ -43,7 +44,8 @@ class Spinning:
         elif not self._is_promising():
             began_ns = originals.monotonic_ns()
             poller.poll(wait_ns)
-            self._slept_ns = _weighed(self._slept_ns, originals.monotonic_ns() - began_ns)
+            if (took_ns := originals.monotonic_ns() - began_ns) >= SLEPT_NS:
+                self._slept_ns = _weighed(self._slept_ns, took_ns)
         elif not self._look(poller, min(self.limit_ns, wait_ns)):
             poller.poll(max(0, wait_ns - self.limit_ns))
 
@@ -57,6 +59,9 @@ class Spinning:
         return True
 
     def _look(self, poller: Poller, limit_ns: int) -> bool:
+        """What is there already, one's own beat for example, says nothing of how long others take."""
+        if poller.poll(0):
+            return True
         began_ns = now_ns = originals.monotonic_ns()
         while not (found := poller.poll(0)) and now_ns < began_ns + limit_ns:
             now_ns = originals.monotonic_ns()
