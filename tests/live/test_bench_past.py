@@ -51,7 +51,7 @@ def test_a_replica_joins_by_image_under_load(tmp_path_factory: pytest.TempPathFa
 
 def test_log_and_journals_are_bounded_over_many_requests(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.mktemp("h")
-    words = ["--seconds", "35", "--requests", "200000", "--samples", "400", "--clients", "4"]
+    words = ["--seconds", "35", "--requests", "600000", "--samples", "1200", "--clients", "4"]
     found = bench(home, "soak", *words, "--checkpoint-log-kb", "16", "--journal-mb", str(JOURNAL_MB))
     assert sum(found["checkpoints"]["verified"]) >= 3, found["checkpoints"]
     assert found["checkpoints"]["failed"] == [0, 0, 0]
