@@ -10,6 +10,7 @@ from typing import Any
 from zlib import crc32
 
 from llft.identifiers import NO_VIEW, BirthId, ConnectionId, Member, ViewId
+from llft.instant import MS
 from llft.journal.record import (
     Called,
     ClockRead,
@@ -185,6 +186,11 @@ def _lost_branch(journals: Journals) -> None:
     """A has a view of its own, in which X opens another connection, is answered, and closes it; the others
     never hear of it. Nothing shows that they were apart: it may as well be A whom they should have
     followed."""
+    records = journals["B"]
+    last = records[-1]
+    records[-1] = last._replace(
+        stamp=last.stamp._replace(time_ns=last.stamp.time_ns + 100 * MS)
+    )  # it goes on
     records = journals["A"]
     stamp = records[-1].stamp._replace(view=SIDE_VIEW)
     number, size, digest = VIEW2_NUMBER, len(SIDE_TEXT), crc32(SIDE_TEXT)

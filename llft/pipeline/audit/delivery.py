@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from llft.instant import MS
 from llft.pipeline.audit.columns import (
     VIEW_NUMBERS,
     as_findings,
@@ -30,6 +31,9 @@ CONDITION = "exactly_once"
 END = ("world", "group_id", "epoch", "connection")
 """One end of a connection; the group is the one that reads."""
 BEFORE = ("process", "life")
+CLOCKS_DIFFER_NS = 50 * MS
+"""The time of day is known of a process as far as its birth id shows it, which is older than the first record
+by what the process took to begin. So the end of a writer's journals is no sharp moment to others."""
 
 
 def surviving_delivered(records: DataFrame, lives: DataFrame) -> DataFrame:
@@ -102,7 +106,7 @@ def strangers(delivered: DataFrame, written: DataFrame, lives: DataFrame, excuse
     size = F.coalesce("written_size", F.lit(0))
     more = (
         (F.col("stream_offset") > size)
-        & (F.col("wall_ns") < F.col("sender_end_ns"))
+        & (F.col("wall_ns") < F.col("sender_end_ns") - CLOCKS_DIFFER_NS)
         & ~F.col("sender_partial")
     )
     other = (F.col("stream_offset") <= size) & (F.col("plain_digest") != F.col("digest"))
