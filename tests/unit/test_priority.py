@@ -238,9 +238,21 @@ def test_one_that_may_not_come_forward_at_any_time_stays_in_front(
         assert kernel.nice == FORWARD
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="whose rights are known")
-def test_the_superuser_is_privileged() -> None:
-    assert is_privileged()
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("Name:\tpython\nCapEff:\t000001ffffffffff\nCapBnd:\t0\n", True),
+        ("CapEff:\t0000000000000000\nCapBnd:\t000001ffffffffff\n", False),
+        ("CapEff:\tnonsense\n", False),
+        ("Name:\tpython\n", False),
+    ],
+)
+def test_who_is_privileged_is_read_of_the_kernel(
+    status: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "status").write_text(status)
+    monkeypatch.setattr(originals, "open_fd", lambda path, flags: os.open(tmp_path / "status", flags))
+    assert is_privileged() is expected
 
 
 def test_a_primary_is_in_front(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
